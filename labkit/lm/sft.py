@@ -1,0 +1,69 @@
+"""Supervised fine-tuning: maximise log p(y|x) on the tokens that the mask keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+from transformers import PreTrainedModel
+
+from labkit.lm.scoring import model_inputs
+from labkit.lm.training import TrainState, micro_batches
+
+IGNORE = -100
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Right-padded sequences, all `[batch, time]`."""
+
+    ids: Tensor
+    attention_mask: Tensor
+    completion_mask: Tensor
+    """True on the tokens that are trained on."""
+
+
+def collate(sequences: Sequence[tuple[Sequence[int], Sequence[bool]]], pad_id: int) -> Batch:
+    """Pad `(ids, keep)` pairs on the right into a batch."""
+    length = max(len(ids) for ids, _ in sequences)
+    ids = torch.full((len(sequences), length), pad_id)
+    attention_mask = torch.zeros(len(sequences), length, dtype=torch.bool)
+    completion_mask = torch.zeros(len(sequences), length, dtype=torch.bool)
+    for row, (tokens, keep) in enumerate(sequences):
+        ids[row, : len(tokens)] = torch.tensor(tokens)
+        attention_mask[row, : len(tokens)] = True
+        completion_mask[row, : len(keep)] = torch.tensor(keep)
+    return Batch(ids, attention_mask, completion_mask)
+
+
+def sft_loss_sum(model: PreTrainedModel, batch: Batch) -> Tensor:
+    """`-Σ log p(y_t | x, y_<t)` over the kept tokens of the batch, a scalar in nats."""
+    logits = model(**model_inputs(batch.ids, batch.attention_mask), use_cache=False).logits
+    labels = batch.ids.masked_fill(~batch.completion_mask, IGNORE)
+    # The logit at position t predicts token t+1, hence the shift.
+    return cross_entropy(
+        logits[:, :-1].flatten(0, 1), labels[:, 1:].flatten(), ignore_index=IGNORE, reduction="sum"
+    )
+
+
+def sft_algorithm(
+    next_batch: Callable[[TrainState], Batch], micro_batch_size: int = 64
+) -> Callable[[TrainState], Mapping[str, float]]:
+    """SFT as an algorithm of `labkit.lm.training.train`: mean loss over the kept tokens of a batch."""
+
+    def algorithm(state: TrainState) -> Mapping[str, float]:
+        batch = next_batch(state)
+        kept = batch.completion_mask[:, 1:].sum()
+        total = 0.0
+        for rows in micro_batches(torch.arange(len(batch.ids)), micro_batch_size):
+            part = Batch(batch.ids[rows], batch.attention_mask[rows], batch.completion_mask[rows])
+            loss = sft_loss_sum(state.model, part) / kept
+            loss.backward()
+            total += float(loss.detach())
+        state.tokens_trained += int(batch.attention_mask.sum())
+        return {"loss": total, "grad_norm": state.update()}
+
+    return algorithm

@@ -1,0 +1,54 @@
+"""The workbook's studies by name: what `python -m labkit run NAME` and `figures` know."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from labkit.claims import Claim
+    from labkit.study import Study
+
+STUDIES = {
+    "points24": "labkit.studies.points24",
+    "points24-tuning": "labkit.studies.points24.tuning",
+}
+"""Name of a study -> package with `STUDY`, `CLAIMS` and `draw_figures() -> list[Path]`."""
+
+
+def _make_points24_base(profile: str) -> None:
+    from labkit.studies.points24.base import main
+
+    main(profile)
+
+
+COMMANDS: dict[str, Callable[[str], None]] = {"points24-base": _make_points24_base}
+"""Things `run` makes that are not studies: name -> function of the profile."""
+
+
+def _module(name: str):
+    if name not in STUDIES:
+        known = ", ".join([*STUDIES, *COMMANDS])
+        raise ValueError(f"no study {name!r}; there are {known}")
+    return import_module(STUDIES[name])
+
+
+def get_study(name: str) -> Study:
+    """The study of that name; ValueError, naming those there are, if there is none."""
+    return _module(name).STUDY
+
+
+def get_claims(name: str) -> list[Claim]:
+    """The claims that a study tests."""
+    return _module(name).CLAIMS
+
+
+def draw_figures(study: str | None = None) -> list[Path]:
+    """Draw the figures of one study (or all) from its full-profile data, then ledger and gallery."""
+    from labkit.claims import write_ledger
+    from labkit.gallery import write_gallery
+
+    paths = [path for name in ([study] if study else STUDIES) for path in _module(name).draw_figures()]
+    return [*paths, write_ledger(), write_gallery()]

@@ -1,0 +1,108 @@
+"""The base checkpoint of the 24-point study: reads cards under any rule, reaches whatever value.
+
+`python -m labkit run points24-base --profile full` remakes it (about 20 minutes on one core).
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from tqdm.auto import tqdm
+
+from labkit.envs.points24 import compact
+from labkit.envs.points24.data import base_example
+from labkit.files import atomic_write_text, cache_dir, repo_root
+from labkit.lm.models import TinyConfig, num_parameters, tiny_model
+from labkit.lm.sft import Batch, collate, sft_algorithm
+from labkit.lm.tokenizer import word_tokenizer
+from labkit.lm.training import OptimizerConfig, TrainState, train
+
+
+@dataclass(frozen=True)
+class BaseConfig:
+    """How the base is trained."""
+
+    model: TinyConfig = field(default_factory=TinyConfig)
+    """Shape of the network."""
+    optimizer: OptimizerConfig = field(
+        default_factory=lambda: OptimizerConfig(
+            learning_rate=2e-3, schedule="cosine", warmup_steps=50, weight_decay=0.01
+        )
+    )
+    """Optimiser and schedule."""
+    steps: int = 1000
+    """Updates."""
+    batch_size: int = 256
+    """Single-attempt sequences an update."""
+    revise_every: int = 4
+    """Every this many updates, the batch holds sequences with failed attempts before the right one."""
+    revise_batch_size: int = 48
+    """Sequences in such a batch."""
+    max_failed_attempts: int = 4
+    """Most failed attempts in a sequence."""
+    seed: int = 0
+    """Seed of weights and data."""
+
+
+def base_folder() -> Path:
+    """Where the committed base checkpoint lies."""
+    return repo_root() / "figures" / "points24" / "base"
+
+
+def _next_batch(state: TrainState, config: BaseConfig, ids: dict[str, int]) -> Batch:
+    rng = state.python_random()
+    if state.step % config.revise_every == config.revise_every - 1:
+        examples = [
+            base_example(rng, rng.randint(1, config.max_failed_attempts))
+            for _ in range(config.revise_batch_size)
+        ]
+    else:
+        examples = [base_example(rng) for _ in range(config.batch_size)]
+    return collate([([ids[t] for t in e.tokens], e.keep) for e in examples], ids[compact.PAD])
+
+
+def make_base(config: BaseConfig, folder: Path, checkpoint: Path | None = None) -> None:
+    """Train the base and write model, tokenizer and config to `folder`; resumes from `checkpoint`."""
+    tokenizer = word_tokenizer(compact.VOCABULARY)
+    model = tiny_model(config.model, tokenizer, config.seed)
+    ids = tokenizer.get_vocab()
+    state = TrainState.start(model, config.optimizer, config.steps, config.seed)
+    if checkpoint is not None and checkpoint.exists():
+        state.load(checkpoint)
+    bar = tqdm(total=config.steps, initial=state.step, desc="points24-base", unit="step")
+
+    def report(state: TrainState) -> None:
+        bar.update()
+        bar.set_postfix(loss=f"{state.history[-1]['loss']:.3f}")
+        if checkpoint is not None and state.step % 100 == 0:
+            state.save(checkpoint)
+
+    algorithm = sft_algorithm(lambda state: _next_batch(state, config, ids))
+    train(state, algorithm, callbacks=[report])
+    bar.close()
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    record = {
+        "command": "python -m labkit run points24-base",
+        "parameters": num_parameters(model),
+        "config": asdict(config),
+        "loss": [row["loss"] for row in state.history],
+    }
+    atomic_write_text(folder / "base.json", json.dumps(record, indent=1) + "\n")
+    if checkpoint is not None:
+        checkpoint.unlink(missing_ok=True)
+
+
+def main(profile: str) -> None:
+    """What `python -m labkit run points24-base` does: at `full`, remake the committed base in place.
+
+    Other profiles train a few steps into the cache, to see that it runs.
+    """
+    if profile == "full":
+        config, folder = BaseConfig(), base_folder()
+    else:
+        config, folder = BaseConfig(steps=4, batch_size=8, revise_batch_size=4), cache_dir() / "points24-base"
+    make_base(config, folder, cache_dir() / "unfinished" / f"points24-base-{profile}.pt")
+    print(f"base written to {folder}")

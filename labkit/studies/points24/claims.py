@@ -1,0 +1,205 @@
+"""What the papers say that the 24-point study can test."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from labkit.claims import Claim, seed_differences
+from labkit.statistics import first_crossing
+from labkit.studies.points24.arms import CHOSEN_SFT, DATA_SIZES
+
+CHU = "Chu et al. 2025, SFT Memorizes, RL Generalizes (arXiv 2501.17161)"
+VLAA = "Chen et al. 2025, SFT or RL? (VLAA-Thinking, arXiv 2504.11468)"
+RAZOR = "Shenfeld et al. 2025, RL's Razor (arXiv 2509.04259)"
+DIVERSE = "arXiv 2510.00237 (prompt diversity lets SFT generalise)"
+
+
+def at(frame: pd.DataFrame, arm: str, metric: str, step: int | None = None) -> dict[int, float]:
+    """Seed -> `metric` of an arm at `step` (None: its last)."""
+    rows = frame[frame["arm"] == arm]
+    if step is None:
+        rows = rows[rows["step"] == rows["step"].max()]
+    else:
+        rows = rows[rows["step"] == step]
+    if rows.empty:
+        raise ValueError(f"arm {arm!r} has no rows at step {step}; was it measured there?")
+    return dict(zip(rows["seed"], rows[metric], strict=True))
+
+
+def matched(frame: pd.DataFrame, metric: str) -> tuple[dict[int, float], dict[int, float]]:
+    """`metric` of GRPO at its end, and of SFT where its in-distribution accuracy is the same.
+
+    SFT's value is interpolated between measurements at the first point where its in-distribution
+    accuracy reaches GRPO's final one of the same seed; seeds where it never does are left out.
+    """
+    rl, target = at(frame, "grpo", metric), at(frame, "grpo", "id_accuracy")
+    sft = {}
+    for seed, rows in frame[frame["arm"] == CHOSEN_SFT].groupby("seed"):
+        rows = rows.sort_values("step")
+        value = first_crossing(rows["id_accuracy"], rows[metric], target.get(seed, np.inf))
+        if np.isfinite(value):
+            sft[seed] = value
+    return rl, sft
+
+
+def _rise(arm: str, metric: str, sign: float = 1.0):
+    """Last minus first value of a metric, times `sign`, for each seed."""
+
+    def differences(frame: pd.DataFrame) -> list[float]:
+        return [sign * d for d in seed_differences(at(frame, arm, metric), at(frame, arm, metric, 0))]
+
+    return differences
+
+
+def _between(better: str, worse: str, metric: str, step: int | None = None, worse_step: int | None = None):
+    """`better` minus `worse` on a metric, seed by seed."""
+
+    def differences(frame: pd.DataFrame) -> list[float]:
+        return seed_differences(at(frame, better, metric, step), at(frame, worse, metric, worse_step))
+
+    return differences
+
+
+def _matched_ood(frame: pd.DataFrame) -> list[float]:
+    return seed_differences(*matched(frame, "ood_accuracy"))
+
+
+def _matched_kl(frame: pd.DataFrame) -> list[float]:
+    rl, sft = matched(frame, "id_kl")
+    return seed_differences(sft, rl)
+
+
+def _turn_gain(frame: pd.DataFrame) -> list[float]:
+    gain = {
+        arm: dict(
+            enumerate(
+                seed_differences(
+                    at(frame, arm, "ood_accuracy_turns"), at(frame, arm, "ood_accuracy_turns", 0)
+                )
+            )
+        )
+        for arm in ("grpo-turns5", "grpo-turns1")
+    }
+    return seed_differences(gain["grpo-turns5"], gain["grpo-turns1"])
+
+
+_END_OF_DATA_STUDY = 200
+_RL_STEPS_COMPARED = 100
+
+CLAIMS = [
+    Claim(
+        id="points24/rl-raises-ood",
+        study="points24",
+        source=f"{CHU}, Fig. 5 and Table 1",
+        statement="RL with an outcome reward raises accuracy under the rule it was not trained on.",
+        metric="out-of-distribution accuracy, end minus base",
+        arms=("grpo",),
+        differences=_rise("grpo", "ood_accuracy"),
+        smallest=0.02,
+        paper="GP-L 11.5 → 15.0 %",
+    ),
+    Claim(
+        id="points24/sft-lowers-ood",
+        study="points24",
+        source=f"{CHU}, Fig. 5 and Table 1",
+        statement="SFT on solved hands of one rule lowers accuracy under the other.",
+        metric="out-of-distribution accuracy, base minus end",
+        arms=(CHOSEN_SFT,),
+        differences=_rise(CHOSEN_SFT, "ood_accuracy", -1.0),
+        smallest=0.02,
+        paper="GP-L 11.5 → 3.4 %",
+    ),
+    Claim(
+        id="points24/rl-better-at-matched-id",
+        study="points24",
+        source=f"{CHU}, Fig. 5",
+        statement="Where both solve as many hands of the training rule, RL solves more of the other rule.",
+        metric="out-of-distribution accuracy, GRPO minus SFT at the same in-distribution accuracy",
+        arms=("grpo", CHOSEN_SFT),
+        differences=_matched_ood,
+        smallest=0.02,
+        paper="shown as curves",
+    ),
+    Claim(
+        id="points24/rl-spends-less-kl",
+        study="points24",
+        source=RAZOR,
+        statement="To reach the same accuracy on the training rule, RL moves less far from the base than SFT.",
+        metric="KL from the base in nats a response, SFT minus GRPO at the same in-distribution accuracy",
+        arms=("grpo", CHOSEN_SFT),
+        differences=_matched_kl,
+        smallest=0.1,
+        paper="shown as curves",
+    ),
+    Claim(
+        id="points24/more-sft-data-hurts-ood",
+        study="points24",
+        source=f"{VLAA}, section 4",
+        statement="With the same number of updates, more SFT data lowers out-of-distribution accuracy further.",
+        metric=f"out-of-distribution accuracy after {_END_OF_DATA_STUDY} updates, "
+        f"{DATA_SIZES[0]} hands minus all hands",
+        arms=(f"sft-hands{DATA_SIZES[0]}", CHOSEN_SFT),
+        differences=_between(
+            f"sft-hands{DATA_SIZES[0]}", CHOSEN_SFT, "ood_accuracy", worse_step=_END_OF_DATA_STUDY
+        ),
+        smallest=0.02,
+        paper="Qwen2.5-VL-3B: relative drop 32.2 % at 25K examples, 47.0 % at 126K",
+    ),
+    Claim(
+        id="points24/long-sft-hurts-rl",
+        study="points24",
+        source=f"{VLAA}, Table 4; {CHU}, section 5.4",
+        statement="Long SFT before RL leaves RL worse out of distribution than RL alone.",
+        metric=f"out-of-distribution accuracy after {_RL_STEPS_COMPARED} RL steps, "
+        "RL alone minus RL after long SFT",
+        arms=("grpo", "sft-long-grpo"),
+        differences=_between("grpo", "sft-long-grpo", "ood_accuracy", step=_RL_STEPS_COMPARED),
+        smallest=0.02,
+        paper="Qwen2-VL-7B: GRPO alone 32.5, after SFT 19.8",
+    ),
+    Claim(
+        id="points24/more-turns-gain-more",
+        study="points24",
+        source=f"{CHU}, Fig. 10",
+        statement="More verify-and-revise turns give RL a larger out-of-distribution gain.",
+        metric="gain in out-of-distribution accuracy within the turns allowed, 5 turns minus 1",
+        arms=("grpo-turns5", "grpo-turns1"),
+        differences=_turn_gain,
+        smallest=0.02,
+        paper="gain by 1/3/5/10 turns: 0.48/2.15/2.99/5.99 points",
+    ),
+    Claim(
+        id="points24/varied-rules-help-sft",
+        study="points24",
+        source=DIVERSE,
+        statement="SFT on prompts with varied rules keeps out-of-distribution accuracy that SFT on one rule loses.",
+        metric="out-of-distribution accuracy at the end, varied minus one rule",
+        arms=("sft-varied", CHOSEN_SFT),
+        differences=_between("sft-varied", CHOSEN_SFT, "ood_accuracy"),
+        smallest=0.02,
+        paper="SFT matches RL with diverse prompts and chain of thought",
+    ),
+    Claim(
+        id="points24/sft-lowers-ood-reverse",
+        study="points24",
+        source=f"{CHU}, the other direction (not in the paper)",
+        statement="SFT on faces = 11, 12, 13 lowers accuracy under faces = 10.",
+        metric="out-of-distribution accuracy, base minus end",
+        arms=("reverse-sft",),
+        differences=_rise("reverse-sft", "ood_accuracy", -1.0),
+        smallest=0.02,
+        paper="not measured there",
+    ),
+    Claim(
+        id="points24/no-clip-collapses",
+        study="points24",
+        source="PPO (arXiv 1707.06347), section 3",
+        statement="Without clip or KL, several epochs a batch at a high learning rate make RL collapse.",
+        metric=f"in-distribution accuracy after {_RL_STEPS_COMPARED} steps, GRPO minus unclipped",
+        arms=("grpo", "grpo-unclipped"),
+        differences=_between("grpo", "grpo-unclipped", "id_accuracy", step=_RL_STEPS_COMPARED),
+        smallest=0.02,
+        paper="motivates the clip; no number for this setting",
+    ),
+]

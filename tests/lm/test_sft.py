@@ -1,0 +1,102 @@
+import pytest
+import torch
+
+from labkit.lm.sampling import SamplingConfig, sample
+from labkit.lm.sft import Batch, collate, sft_algorithm, sft_loss_sum
+from labkit.lm.training import OptimizerConfig, TrainState, train
+from tests.tiny import BOS, EOS, PAD, A, B, C, D, E, llama, one_by_one_logprobs
+
+# (prompt, completion); completions of different lengths, so that aggregation and padding matter.
+PAIRS = [([BOS, A], [B, C, EOS]), ([BOS, C, D], [EOS]), ([BOS, E], [A, A, B, B, C, D, EOS]), ([BOS, B], [D, EOS])]
+
+
+def sequences(pairs=PAIRS):
+    return [(p + c, [False] * len(p) + [True] * len(c)) for p, c in pairs]
+
+
+def gradients(model, batch, micro_batch_size=64):
+    """Gradient of each parameter after one step of SFT, caught before the optimiser uses it."""
+    state = TrainState.start(model, OptimizerConfig(), 1, seed=0)
+    caught = []
+
+    def update():
+        caught.extend(p.grad.clone() for p in model.parameters())
+        return 0.0
+
+    state.update = update
+    metrics = sft_algorithm(lambda state: batch, micro_batch_size)(state)
+    return caught, metrics["loss"]
+
+
+def test_padding_goes_right_and_the_masks_keep_their_tokens():
+    batch = collate(sequences(PAIRS[:2]), PAD)
+    assert batch.ids.tolist() == [[BOS, A, B, C, EOS], [BOS, C, D, EOS, PAD]]
+    assert batch.attention_mask.tolist() == [[True] * 5, [True] * 4 + [False]]
+    assert batch.completion_mask.tolist() == [[False] * 2 + [True] * 3, [False] * 3 + [True, False]]
+
+
+def test_loss_equals_a_loop_over_single_tokens():
+    model = llama()
+    by_hand = -sum(one_by_one_logprobs(model, p, c).sum() for p, c in PAIRS)
+    batch = collate(sequences(), PAD)
+    torch.testing.assert_close(sft_loss_sum(model, batch), by_hand, atol=1e-4, rtol=0)
+    kept = sum(len(c) for _, c in PAIRS)
+    assert gradients(model, batch)[1] == pytest.approx(by_hand.item() / kept, abs=1e-5)
+
+
+@pytest.mark.parametrize("pad_id", [PAD, EOS])
+def test_eos_keeps_its_label_and_the_model_learns_to_stop(pad_id):
+    # Pitfall 3: many models pad with EOS; masking by token rather than by place hides the end from the loss.
+    pairs = PAIRS[:3]
+    batch = collate(sequences(pairs), pad_id)
+    assert batch.completion_mask[batch.ids == EOS].sum() == len(pairs)
+    state = TrainState.start(llama(sharpness=3), OptimizerConfig(learning_rate=1e-2), 60, seed=0)
+    train(state, sft_algorithm(lambda state: batch))
+    samples = sample(state.model, [p for p, _ in pairs], SamplingConfig(20, greedy=True))
+    assert samples.completions() == [c for _, c in pairs]
+    assert set(samples.stop_reasons) == {"eos"}
+
+
+def test_the_gradient_does_not_depend_on_the_micro_batches():
+    # Pitfall 8: a mean of means gives rows of different lengths different weights.
+    batch = collate(sequences(), PAD)
+    whole, loss = gradients(llama(), batch)
+    for size in (1, 2, 3):
+        split, split_loss = gradients(llama(), batch, size)
+        assert split_loss == pytest.approx(loss, rel=1e-5)
+        for ours, expected in zip(split, whole, strict=True):
+            torch.testing.assert_close(ours, expected, atol=1e-6, rtol=1e-4)
+
+
+def test_masked_tokens_get_exactly_zero_gradient_and_kept_ones_do_not():
+    # Pitfall 11.
+    model, logits = llama(), []
+
+    def keep(module, args, output):
+        output.retain_grad()
+        logits.append(output)
+
+    model.lm_head.register_forward_hook(keep)
+    batch = collate(sequences(), PAD)
+    sft_loss_sum(model, batch).backward()
+    moved = logits[0].grad.ne(0).any(-1)
+    # The logit that predicts token t stands at t-1; the last position predicts nothing.
+    expected = torch.zeros_like(moved)
+    expected[:, :-1] = batch.completion_mask[:, 1:]
+    assert torch.equal(moved, expected)
+
+
+def test_what_stands_in_the_padding_does_not_matter():
+    batch = collate(sequences(), PAD)
+    rubbish = batch.ids.masked_fill(~batch.attention_mask, D)
+    whole, _ = gradients(llama(), batch)
+    changed, _ = gradients(llama(), Batch(rubbish, batch.attention_mask, batch.completion_mask))
+    for ours, expected in zip(changed, whole, strict=True):
+        torch.testing.assert_close(ours, expected, atol=1e-6, rtol=1e-4)
+
+
+def test_tokens_are_counted_without_padding():
+    state = TrainState.start(llama(), OptimizerConfig(), 2, seed=0)
+    train(state, sft_algorithm(lambda state: collate(sequences(), PAD), micro_batch_size=3))
+    assert state.tokens_trained == 2 * sum(len(p) + len(c) for p, c in PAIRS)
+    assert state.tokens_sampled == 0

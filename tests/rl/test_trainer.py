@@ -1,0 +1,200 @@
+import copy
+from dataclasses import replace
+
+import pytest
+import torch
+
+from labkit.envs.judging import Judgement
+from labkit.lm.training import OptimizerConfig, TrainState, train
+from labkit.rl import trainer
+from labkit.rl.trainer import GRPOConfig, grpo_algorithm, score_rollouts
+from tests.rl.steps import one_step
+from tests.tiny import BOS, A, B, C, D, gpt2, llama, one_by_one_logprobs
+
+PROMPTS = [[BOS, A], [BOS, B, C, D], [BOS, C]]
+CONFIG = GRPOConfig(group_size=6, max_new_tokens=4, clip_low=None, clip_high=None)
+
+
+def starts_with_a(rows, completions):
+    return [Judgement(float(c[0] == A)) for c in completions]
+
+
+def mixed(rows, completions):
+    """Rewards that differ in the first and third group; the second group is all wrong."""
+    return [Judgement(0.0 if 6 <= r < 12 else len(c) + r % 2) for r, c in zip(rows, completions, strict=True)]
+
+
+def assert_same_gradient(ours, expected):
+    for name, gradient in expected.items():
+        torch.testing.assert_close(ours[name], gradient, atol=1e-6, rtol=1e-4, msg=f"gradient of {name}")
+
+
+def policy_gradient_by_hand(model, rollouts):
+    """Gradient of -mean over rows of A · mean over tokens of log π, one row at a time, no row left out."""
+    model.zero_grad()
+    rewards = rollouts.rewards.view(-1, CONFIG.group_size)
+    advantages = (rewards - rewards.mean(1, keepdim=True)) / (rewards.std(1, keepdim=True) + 1e-4)
+    for row, advantage in enumerate(advantages.flatten()):
+        ids = rollouts.ids[row, rollouts.attention_mask[row]]
+        logprobs = model(ids[None, :-1]).logits[0].log_softmax(-1).gather(-1, ids[1:, None]).squeeze(-1)
+        kept = rollouts.completion_mask[row, 1 : len(ids)]
+        (-advantage * logprobs[kept].mean() / len(advantages.flatten())).backward()
+    return {name: p.grad.clone() for name, p in model.named_parameters()}
+
+
+def test_the_first_gradient_is_that_of_reinforce_with_group_advantages():
+    # On the policy that sampled, the ratio is 1 and its gradient that of log π. Groups without signal are
+    # left out of the backward pass; by hand they are in, and the result is the same.
+    step = one_step(llama(), CONFIG, PROMPTS, mixed)
+    assert step.metrics["groups_without_signal"] == pytest.approx(1 / 3)
+    assert_same_gradient(step.gradients[0], policy_gradient_by_hand(llama(), step.rollouts))
+
+
+@pytest.mark.parametrize("aggregation", ["token_mean", "sequence_mean_token_mean", "sequence_mean_token_sum_norm"])
+@pytest.mark.parametrize("kl_coef", [0.0, 0.3])
+def test_gradients_do_not_depend_on_the_micro_batches(aggregation, kl_coef):
+    # Pitfall 8. Two epochs, so that the second gradient is taken where the ratio is not 1.
+    config = replace(CONFIG, aggregation=aggregation, kl_coef=kl_coef, epochs=2, clip_low=0.2, clip_high=0.2)
+    whole = one_step(llama(), config, PROMPTS, mixed, reference=llama(1))
+    for size in (1, 5):
+        split = one_step(
+            llama(), replace(config, micro_batch_size=size), PROMPTS, mixed, reference=llama(1)
+        )
+        assert_same_gradient(split.gradients[0], whole.gradients[0])
+        assert split.metrics["policy_loss"] == pytest.approx(whole.metrics["policy_loss"], abs=1e-4)
+        assert split.metrics.get("kl", 0.0) == pytest.approx(whole.metrics.get("kl", 0.0), rel=1e-3)
+
+
+def test_one_update_per_piece_covers_each_row_once_an_epoch(monkeypatch):
+    seen = []
+    original = trainer.token_weights
+
+    def weights(mask, *args):
+        seen.append(len(mask))
+        return original(mask, *args)
+
+    monkeypatch.setattr(trainer, "token_weights", weights)
+    step = one_step(llama(), replace(CONFIG, epochs=2, updates_per_epoch=3), PROMPTS, mixed)
+    assert seen == [6] * 6
+    assert len(step.gradients) == 6
+
+
+@pytest.mark.parametrize("temperature", [1.0, 0.6])
+def test_stored_logprobs_equal_recomputed_ones_before_the_first_update(temperature):
+    # Pitfalls 2 and 16: with old = logp.detach() the ratio is 1 whatever is wrong.
+    config = replace(CONFIG, temperature=temperature)
+    step = one_step(llama(), config, PROMPTS, mixed)
+    assert step.metrics["rollout_gap"] < 1e-4
+    scores = score_rollouts(llama(), step.rollouts, config)
+    torch.testing.assert_close(scores, step.rollouts.logprobs, atol=1e-4, rtol=0)
+    assert scores[~step.rollouts.completion_mask].eq(0).all()
+    row = step.rollouts.ids[0, step.rollouts.attention_mask[0]].tolist()
+    expected = one_by_one_logprobs(llama(), PROMPTS[0], row[2:], temperature)
+    torch.testing.assert_close(scores[0, 2 : len(row)], expected, atol=2e-5, rtol=0)
+
+
+def wrong_temperature(collect, model, prompts, judge, sampling, **more):
+    return collect(model, prompts, judge, replace(sampling, temperature=0.6), **more)
+
+
+def shifted_logprobs(collect, *args, **more):
+    rollouts = collect(*args, **more)
+    return replace(rollouts, logprobs=rollouts.logprobs.roll(1, -1) * rollouts.completion_mask)
+
+
+def broken_number(collect, *args, **more):
+    rollouts = collect(*args, **more)
+    return replace(rollouts, logprobs=rollouts.logprobs * float("nan"))
+
+
+@pytest.mark.parametrize("fault", [wrong_temperature, shifted_logprobs, broken_number])
+def test_rollouts_that_rescoring_does_not_reproduce_stop_the_run(fault, monkeypatch):
+    original = trainer.collect
+    monkeypatch.setattr(trainer, "collect", lambda *args, **more: fault(original, *args, **more))
+    with pytest.raises(RuntimeError, match="the ratio does not start at 1"):
+        one_step(llama(), CONFIG, PROMPTS, mixed)
+
+
+def test_the_comparison_waits_for_rows_that_are_scored(monkeypatch):
+    # The first piece may hold no row with a signal: then nothing was compared yet, and nothing was updated.
+    original = trainer.collect
+    monkeypatch.setattr(trainer, "collect", lambda *args, **more: wrong_temperature(original, *args, **more))
+    monkeypatch.setattr(torch, "randperm", lambda n, **more: torch.arange(n))
+
+    def last_group_differs(rows, completions):
+        return [Judgement(float(r >= 12 and r % 2)) for r in rows]
+
+    with pytest.raises(RuntimeError, match="the ratio does not start at 1"):
+        one_step(llama(), replace(CONFIG, updates_per_epoch=3), PROMPTS, last_group_differs)
+
+
+def test_dropout_in_the_updates_is_noticed():
+    with pytest.raises(RuntimeError, match="Look for dropout"):
+        one_step(gpt2(dropout=0.5), CONFIG, PROMPTS, mixed)
+
+
+def test_kl_is_exactly_zero_before_the_first_update_and_positive_after():
+    # Pitfall 7: the reference is what training starts from.
+    config = replace(CONFIG, kl_coef=0.1)
+    assert one_step(llama(), config, PROMPTS, mixed, reference=llama()).metrics["kl"] == 0.0
+    twice = one_step(llama(), replace(config, epochs=2), PROMPTS, mixed, reference=llama())
+    assert twice.metrics["kl"] > 0.0
+
+
+def test_a_kl_penalty_pulls_groups_without_signal_too():
+    # Pitfall 14, the documented choice: without a penalty they are left out, with one they are not.
+    def equal(rows, completions):
+        return [Judgement(1.0) for _ in rows]
+
+    free = one_step(llama(), CONFIG, PROMPTS, equal)
+    assert all(g is None or g.eq(0).all() for g in free.gradients[0].values())
+    assert free.metrics["grad_norm"] == 0.0
+    pulled = one_step(llama(), replace(CONFIG, kl_coef=0.1), PROMPTS, equal, reference=llama(1))
+    assert pulled.metrics["grad_norm"] > 0.0
+
+
+def test_a_kl_penalty_needs_a_reference_and_leaves_it_alone():
+    with pytest.raises(ValueError, match="kl_coef is 0.1 but there is no reference"):
+        grpo_algorithm(replace(CONFIG, kl_coef=0.1), lambda state: None)
+    reference = llama(1)
+    before = copy.deepcopy(reference.state_dict())
+    one_step(llama(), replace(CONFIG, kl_coef=0.1), PROMPTS, mixed, reference=reference)
+    assert all(torch.equal(p, before[name]) for name, p in reference.state_dict().items())
+    assert all(p.grad is None for p in reference.parameters())
+
+
+def test_metrics_by_hand():
+    step = one_step(llama(), CONFIG, PROMPTS, mixed)
+    rewards = step.rollouts.rewards
+    assert step.metrics["reward"] == pytest.approx(rewards.mean().item())
+    assert step.metrics["reward_std_in_group"] == pytest.approx(rewards.view(3, 6).std(1).mean().item())
+    assert step.metrics["turns"] == 1.0
+    kept = step.rollouts.logprobs[step.rollouts.completion_mask]
+    assert step.metrics["surprise"] == pytest.approx(-kept.mean().item())
+
+
+def test_a_clip_stops_the_policy_from_running_away():
+    def last_slope(low, high):
+        config = replace(CONFIG, epochs=8, clip_low=low, clip_high=high)
+        step = one_step(llama(), config, PROMPTS, mixed, learning_rate=3e-2)
+        return step.metrics.get("clipped", 0.0), (step.final_logprobs - step.rollouts.logprobs).abs().max()
+
+    share, drift = last_slope(0.05, 0.05)
+    _, free_drift = last_slope(None, None)
+    assert share > 0.1
+    assert drift < free_drift
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"temperature": 0.6}, {"kl_coef": 0.01}, {"scale_by_std": False, "aggregation": "token_mean"}],
+    ids=str,
+)
+def test_grpo_learns_a_bandit(settings):
+    # Pitfall 24: compared with where it started, which is chance. Reward: the first token is an A.
+    config = GRPOConfig(group_size=8, max_new_tokens=2, epochs=2, micro_batch_size=48, **settings)
+    state = TrainState.start(llama(sharpness=3), OptimizerConfig(learning_rate=1e-2), 25, seed=0)
+    algorithm = grpo_algorithm(config, lambda state: (PROMPTS * 2, starts_with_a), llama(sharpness=3))
+    rewards = [row["reward"] for row in train(state, algorithm).history]
+    assert rewards[0] < 0.4
+    assert sum(rewards[-5:]) / 5 > 0.9, f"rewards went {rewards[0]:.2f} -> {rewards[-1]:.2f}"
