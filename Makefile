@@ -19,7 +19,7 @@ help:
 	@echo "make lab       open the notebooks in JupyterLab (the first time: install into .venv, a few minutes)"
 	@echo "               make lab ARGS=\"--no-browser --port 8899\" passes options on"
 	@echo "make test      check everything: lint, unit tests, notebooks, browser, links"
-	@echo "make figures   run every study in full and draw figures/ (hours)"
+	@echo "make figures   run every study in full and draw figures/ (hours; ARGS=\"--workers 2\")"
 	@echo "make setup     install, and nothing else"
 	@echo "make lint      ruff alone"
 	@echo "another Python: make PYTHON=python3.12 lab"
@@ -54,5 +54,10 @@ lint: $(STAMP)
 test: lint
 	LABKIT_PROFILE=smoke $(PY) -m pytest --nbmake --nbmake-timeout=600 tests $(wildcard notebooks) $(ARGS)
 
+# What is already there is not run again, and an interrupted run goes on where it stopped.
 figures: $(STAMP)
-	$(PY) -m labkit figures $(ARGS)
+	@for study in $$($(PY) -c 'from labkit.studies import STUDIES; print(*STUDIES)'); do \
+	  echo "$(PY) -m labkit run $$study --profile full $(ARGS)"; \
+	  $(PY) -m labkit run $$study --profile full $(ARGS) || exit; \
+	done
+	$(PY) -m labkit figures

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 
 PROFILES = ("smoke", "workshop", "full")
-# Modules that check what a user asked for: their ValueErrors are answers to the user, without a traceback.
+# Modules that check what a user asked for: their errors are answers to the user, without a traceback.
 CHECKS_ARGUMENTS = ("labkit.bench", "labkit.claims", "labkit.lm.runtime", "labkit.studies", "labkit.study")
 
 
@@ -66,7 +66,7 @@ def claims(args: argparse.Namespace) -> int:
 
 
 def figures(args: argparse.Namespace) -> int:
-    """run studies in full and draw figures/: one study, or all"""
+    """draw figures/, the claims and the gallery from the data there: one study, or all"""
     from labkit.studies import draw_figures
 
     for path in draw_figures(args.study):
@@ -164,7 +164,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     try:
         return COMMANDS[args.command](args)
-    except ValueError as error:
+    except (ValueError, FileNotFoundError) as error:
         if raised_in(error) not in CHECKS_ARGUMENTS:
             raise
         print(f"python -m labkit {args.command}: {error}", file=sys.stderr)

@@ -40,6 +40,9 @@ class RunContext:
     """Call with the share of the run that is done, 0 to 1."""
 
 
+RunFunction = Callable[[Any, RunContext], Rows]
+
+
 @dataclass(frozen=True)
 class Study:
     """An experiment as data."""
@@ -52,7 +55,7 @@ class Study:
     """Profile -> configuration (a dataclass) of each arm, in the order they are run."""
     seeds: Mapping[str, int]
     """Number of seeds of each profile."""
-    run: Callable[[Any, RunContext], Rows]
+    run: RunFunction
     """One run: rows of measurements, without arm and seed. A module-level function: it is sent to
     worker processes."""
     cost: Callable[[Any], float] = lambda config: 1.0
@@ -173,7 +176,9 @@ def run(
         if own:
             executor = ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"))
         try:
-            futures = {executor.submit(_work, study, task, progress): task for task in tasks}
+            futures = {
+                executor.submit(_work, study.name, study.run, task, progress): task for task in tasks
+            }
             _gather(study, profile, futures, progress, total - len(tasks), total)
         finally:
             if own:
@@ -181,26 +186,29 @@ def run(
     return load_study(study, profile, arms)
 
 
-def _work(study: Study, task: _Task, progress: Any) -> Rows:
-    """One run in a worker process."""
+def _work(name: str, run: RunFunction, task: _Task, progress: Any) -> Rows:
+    """One run in a worker process, which gets the run function alone: arms may be lambdas."""
     os.environ["LABKIT_THREADS"] = "1"
     import torch
 
     torch.set_num_threads(1)
-    return run_one(study, task.arm, task.config, task.seed, lambda share: progress.put((task, share)))
+    return _run_task(name, run, task, lambda share: progress.put((task, share)))
 
 
 def run_one(
     study: Study, arm: str, config: Any, seed: int, report: Callable[[float], None] = lambda share: None
 ) -> Rows:
     """One run in this process; its rows carry arm, seed and configuration hash."""
-    key = config_hash(study, config)
-    checkpoint = cache_dir() / "unfinished" / f"{study.name}-{arm}-{seed}-{key}"
+    return _run_task(study.name, study.run, _Task(arm, seed, config, config_hash(study, config)), report)
+
+
+def _run_task(name: str, run: RunFunction, task: _Task, report: Callable[[float], None]) -> Rows:
+    checkpoint = cache_dir() / "unfinished" / f"{name}-{task.arm}-{task.seed}-{task.key}"
     checkpoint.parent.mkdir(parents=True, exist_ok=True)
-    rows = study.run(config, RunContext(seed, checkpoint, report))
+    rows = run(task.config, RunContext(task.seed, checkpoint, report))
     for left in checkpoint.parent.glob(checkpoint.name + "*"):
         left.unlink()
-    return [{"arm": arm, "seed": seed, "config": key, **row} for row in rows]
+    return [{"arm": task.arm, "seed": task.seed, "config": task.key, **row} for row in rows]
 
 
 def _gather(

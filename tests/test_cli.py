@@ -82,9 +82,10 @@ def test_a_bad_profile_in_the_environment_is_named_too(capsys, monkeypatch):
     assert "'quick'" in rejected(capsys, "run", "points24")
 
 
-def test_an_unknown_study_is_an_answer_without_traceback(capsys, monkeypatch):
+@pytest.mark.parametrize("error", [ValueError, FileNotFoundError])
+def test_what_a_study_says_of_a_request_is_an_answer_without_traceback(capsys, monkeypatch, error):
     def unknown(*args):
-        raise ValueError("no study 'x'; there are: points24")
+        raise error("no study 'x'; there are: points24")
 
     fake_module(monkeypatch, "labkit.study", run_study=unknown)
     monkeypatch.setattr("labkit.__main__.CHECKS_ARGUMENTS", (__name__,))

@@ -117,7 +117,11 @@ class TrainState:
                 "optimizer": self.optimizer.state_dict(),
                 "generator": self.generator.get_state(),
                 "counters": (self.step, self.tokens_trained, self.tokens_sampled),
-                "history": self.history,
+                # A numpy number would be written but not read again: `load` takes plain data only.
+                "history": [
+                    {name: value.item() if hasattr(value, "item") else value for name, value in row.items()}
+                    for row in self.history
+                ],
             },
             buffer,
         )

@@ -30,7 +30,11 @@ def test_the_model_has_the_tokenizers_vocabulary_and_special_tokens():
     model = tiny_model(SHAPE, tokenizer(), seed=0)
     assert isinstance(model, LlamaForCausalLM)
     assert model(torch.tensor([[BOS, A]])).logits.shape == (1, 2, len(WORDS))
-    assert (model.config.pad_token_id, model.config.bos_token_id, model.config.eos_token_id) == (PAD, BOS, EOS)
+    assert (model.config.pad_token_id, model.config.bos_token_id, model.config.eos_token_id) == (
+        PAD,
+        BOS,
+        EOS,
+    )
     assert {p.dtype for p in model.parameters()} == {torch.float32}
 
 

@@ -81,9 +81,13 @@ def test_warped_logits_give_the_renormalised_distribution(warp):
 
 def test_top_p_keeps_the_token_that_reaches_the_mass_and_none_beyond():
     logits = torch.tensor([[0.5, 0.25, 0.125, 0.125]]).log()
-    kept = [warp_logits(logits, SamplingConfig(1, top_p=p)).isfinite().sum().item() for p in (0.4, 0.5, 0.6, 0.75)]
+    kept = [
+        warp_logits(logits, SamplingConfig(1, top_p=p)).isfinite().sum().item() for p in (0.4, 0.5, 0.6, 0.75)
+    ]
     assert kept == [1, 1, 2, 2]
-    assert warp_logits(logits, SamplingConfig(1, top_p=1e-9)).isfinite().tolist() == [[True, False, False, False]]
+    assert warp_logits(logits, SamplingConfig(1, top_p=1e-9)).isfinite().tolist() == [
+        [True, False, False, False]
+    ]
 
 
 @pytest.mark.parametrize("warp", WARPS, ids=str)

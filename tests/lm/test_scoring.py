@@ -7,7 +7,19 @@ import torch
 
 from labkit.lm import scoring
 from tests.tiny import (
-    BOS, EOS, PAD, WORDS, A, B, C, D, gpt2, llama, next_token_probabilities, one_by_one_logprobs, seeded
+    BOS,
+    EOS,
+    PAD,
+    WORDS,
+    A,
+    B,
+    C,
+    D,
+    gpt2,
+    llama,
+    next_token_probabilities,
+    one_by_one_logprobs,
+    seeded,
 )
 
 PROMPT, COMPLETION = [BOS, A, D, B], [C, C, A, EOS]
@@ -51,9 +63,7 @@ def test_a_row_scores_the_same_in_company_of_longer_rows(model):
     both = scoring.token_logprobs(
         model, torch.cat([ids, longer]), torch.cat([mask, torch.ones_like(mask)]), len(COMPLETION)
     )
-    torch.testing.assert_close(
-        both[0], one_by_one_logprobs(model, PROMPT, COMPLETION), atol=1e-5, rtol=0
-    )
+    torch.testing.assert_close(both[0], one_by_one_logprobs(model, PROMPT, COMPLETION), atol=1e-5, rtol=0)
 
 
 @MODELS
@@ -127,7 +137,9 @@ def test_entropy_and_kl_equal_scipys():
     p, q = logits.double().softmax(-1).numpy(), other.double().softmax(-1).numpy()
     np.testing.assert_allclose(scoring.entropy(logits), scipy.stats.entropy(p, axis=-1), atol=1e-5)
     np.testing.assert_allclose(
-        scoring.kl_divergence(logits, other), scipy.stats.entropy(p, q, axis=-1), atol=1e-5,
+        scoring.kl_divergence(logits, other),
+        scipy.stats.entropy(p, q, axis=-1),
+        atol=1e-5,
         err_msg="KL(π‖ref) weights by π; the other direction weights by ref",
     )
 
@@ -155,7 +167,9 @@ def test_sampled_kl_to_reference_is_unbiased():
 
     def probabilities(of):
         first = next_token_probabilities(of, prompt)
-        return torch.stack([first[a] * next_token_probabilities(of, [*prompt, a]) for a in range(8)]).flatten()
+        return torch.stack(
+            [first[a] * next_token_probabilities(of, [*prompt, a]) for a in range(8)]
+        ).flatten()
 
     p, q = probabilities(model), probabilities(reference)
     ids = torch.tensor([prompt + completion for completion in completions])

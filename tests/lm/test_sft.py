@@ -7,7 +7,12 @@ from labkit.lm.training import OptimizerConfig, TrainState, train
 from tests.tiny import BOS, EOS, PAD, A, B, C, D, E, llama, one_by_one_logprobs
 
 # (prompt, completion); completions of different lengths, so that aggregation and padding matter.
-PAIRS = [([BOS, A], [B, C, EOS]), ([BOS, C, D], [EOS]), ([BOS, E], [A, A, B, B, C, D, EOS]), ([BOS, B], [D, EOS])]
+PAIRS = [
+    ([BOS, A], [B, C, EOS]),
+    ([BOS, C, D], [EOS]),
+    ([BOS, E], [A, A, B, B, C, D, EOS]),
+    ([BOS, B], [D, EOS]),
+]
 
 
 def sequences(pairs=PAIRS):

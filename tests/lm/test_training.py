@@ -1,5 +1,6 @@
 import math
 
+import numpy as np
 import pytest
 import torch
 
@@ -41,9 +42,7 @@ def grpo(**settings):
 
 
 def new_state(seed=0, **settings):
-    config = OptimizerConfig(
-        **{"learning_rate": 3e-3, "warmup_steps": 2, "schedule": "cosine", **settings}
-    )
+    config = OptimizerConfig(**{"learning_rate": 3e-3, "warmup_steps": 2, "schedule": "cosine", **settings})
     return TrainState.start(llama(), config, STEPS, seed)
 
 
@@ -136,7 +135,7 @@ def test_callbacks_see_the_step_just_done_and_their_metrics_are_kept(tmp_path):
 
     def measure(state):
         assert not state.model.training, "a callback measures, so dropout is off"
-        state.history[-1]["accuracy"] = state.step / 10
+        state.history[-1]["accuracy"] = np.float64(state.step) / 10
 
     train(state, sft(), callbacks=[measure])
     state.save(tmp_path / "state")

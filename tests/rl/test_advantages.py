@@ -9,9 +9,11 @@ from hypothesis import strategies as st
 from labkit.rl.advantages import group_advantages
 
 GROUP = 4
-rewards_of_groups = st.integers(1, 4).flatmap(
-    lambda n: st.lists(st.integers(-20, 20), min_size=n * GROUP, max_size=n * GROUP)
-).map(lambda values: torch.tensor(values, dtype=torch.float64))
+rewards_of_groups = (
+    st.integers(1, 4)
+    .flatmap(lambda n: st.lists(st.integers(-20, 20), min_size=n * GROUP, max_size=n * GROUP))
+    .map(lambda values: torch.tensor(values, dtype=torch.float64))
+)
 options = st.fixed_dictionaries({"scale_by_std": st.booleans(), "ddof": st.sampled_from([0, 1])})
 # On a busy machine a deadline fails by chance; the same examples each time.
 steady = settings(deadline=None, derandomize=True)

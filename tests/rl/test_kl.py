@@ -101,7 +101,9 @@ def test_signs_and_closed_forms():
     np.testing.assert_allclose(kl_estimate(logp, logq, "k1"), -log_r)
     np.testing.assert_allclose(kl_estimate(logp, logq, "k2"), log_r**2 / 2)
     np.testing.assert_allclose(kl_estimate(logp, logq, "k3"), np.exp(log_r) - 1 - log_r, rtol=1e-6)
-    assert torch.equal(kl_estimate(logp, logq), kl_estimate(logp, logq, "k3")), "GRPO's estimator is the default"
+    assert torch.equal(kl_estimate(logp, logq), kl_estimate(logp, logq, "k3")), (
+        "GRPO's estimator is the default"
+    )
     assert kl_estimate(logp, logq, "k3").ge(0).all()
     assert kl_estimate(logp, logq, "k1").lt(0).any()
 

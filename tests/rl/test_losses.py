@@ -18,7 +18,9 @@ def slope(ratio, advantage, low=LOW, high=HIGH):
 
 def loss(ratio, advantage, low=LOW, high=HIGH):
     logprob = torch.tensor([[math.log(ratio)]], dtype=torch.float64)
-    return clipped_policy_loss(logprob, torch.zeros_like(logprob), torch.tensor([advantage]), low, high).item()
+    return clipped_policy_loss(
+        logprob, torch.zeros_like(logprob), torch.tensor([advantage]), low, high
+    ).item()
 
 
 @pytest.mark.parametrize(
@@ -82,7 +84,9 @@ def test_one_advantage_a_row_equals_the_same_one_for_each_of_its_tokens():
     logprobs, old = torch.randn(2, 3, 4, generator=torch.Generator().manual_seed(0)).unbind()
     advantages = torch.tensor([1.0, -1.0, 0.5])
     by_row = clipped_policy_loss(logprobs, old, advantages, LOW, HIGH)
-    assert torch.equal(by_row, clipped_policy_loss(logprobs, old, advantages[:, None].expand(3, 4), LOW, HIGH))
+    assert torch.equal(
+        by_row, clipped_policy_loss(logprobs, old, advantages[:, None].expand(3, 4), LOW, HIGH)
+    )
 
 
 def test_clipped_share_marks_where_the_slope_is_zero():
@@ -98,7 +102,10 @@ LOSSES = torch.arange(16.0).view(4, 4) ** 1.5 + 1
 
 
 def by_loop(aggregation, losses=LOSSES, mask=MASK, max_length=6):
-    kept = [[x for x, k in zip(row, keep, strict=True) if k] for row, keep in zip(losses.tolist(), mask, strict=True)]
+    kept = [
+        [x for x, k in zip(row, keep, strict=True) if k]
+        for row, keep in zip(losses.tolist(), mask, strict=True)
+    ]
     if aggregation == "token_mean":
         flat = [x for row in kept for x in row]
         return sum(flat) / len(flat)

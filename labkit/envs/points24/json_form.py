@@ -17,7 +17,7 @@ from labkit.envs.points24.grading import Outcome, Verdict
 from labkit.envs.points24.rules import RANKS, Rule
 from labkit.envs.points24.solver import TARGET, Expr, Node, evaluate, leaves, to_infix
 
-MAX_TEXT = 20_000
+MAX_TEXT = 10_000
 """Characters of a completion that are read, counted from its end, where the answer stands."""
 MAX_FORMULA = 120
 """Longest formula in characters. One over four cards takes about 40, spaces included; the limit keeps
