@@ -13,19 +13,22 @@ $(shell { test -x $(PY) && test "$$(cat $(STAMP) 2>/dev/null)" = "$$(pwd)"; } ||
 ALLOW_ROOT := $(if $(filter 0,$(shell id -u)),--allow-root)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lab test lint figures
+.PHONY: help setup lab test lint figures notebooks
 
 help:
 	@echo "make lab       open the notebooks in JupyterLab (the first time: install into .venv, a few minutes)"
 	@echo "               make lab ARGS=\"--no-browser --port 8899\" passes options on"
 	@echo "make test      check everything: lint, unit tests, notebooks, browser, links"
 	@echo "make figures   run every study in full and draw figures/ (hours; ARGS=\"--workers 2\")"
+	@echo "make notebooks run notebooks/text/*.py into notebooks/*.ipynb, outputs in"
 	@echo "make setup     install, and nothing else"
 	@echo "make lint      ruff alone"
 	@echo "another Python: make PYTHON=python3.12 lab"
 
 setup: $(STAMP)
 
+# torch==2.13.0 admits any build of that release. On Linux without an NVIDIA GPU, PyTorch's site says how to
+# choose the CPU build; install that into .venv first and it stays.
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
 	  echo "labkit needs Python 3.11 or newer; '$(PYTHON)' is: $$($(PYTHON) --version 2>&1 || true)"; \
@@ -61,3 +64,6 @@ figures: $(STAMP)
 	  $(PY) -m labkit run $$study --profile full $(ARGS) || exit; \
 	done
 	$(PY) -m labkit figures
+
+notebooks: $(STAMP)
+	$(PY) -m labkit.workshop.build $(ARGS)

@@ -46,7 +46,13 @@ def summarise(frame: pd.DataFrame, by: Sequence[str], value: str) -> pd.DataFram
         per_seed = group.groupby("seed")[value].mean()
         low, high = bootstrap_interval(per_seed)
         rows.append(
-            {**dict(zip(by, keys, strict=True)), "mean": per_seed.mean(), "low": low, "high": high, "seeds": len(per_seed)}
+            {
+                **dict(zip(by, keys, strict=True)),
+                "mean": per_seed.mean(),
+                "low": low,
+                "high": high,
+                "seeds": len(per_seed),
+            }
         )
     return pd.DataFrame(rows)
 
@@ -92,29 +98,15 @@ def verdict(measured: Effect, smallest: float) -> Verdict:
 
 
 def first_crossing(x_curve: Sequence[float], y_curve: Sequence[float], target: float) -> float:
-    """`y` where the curve `(x, y)`, followed in order, first reaches `x == target` from below.
-
-    Linear between points; nan if it never does. Both curves are `[points]`.
-    """
-    x, y = np.asarray(x_curve, dtype=float), np.asarray(y_curve, dtype=float)
-    reached = np.flatnonzero(x >= target)
-    if len(reached) == 0:
-        return float("nan")
-    after = reached[0]
-    if after == 0:
-        return float(y[0])
-    share = (target - x[after - 1]) / (x[after] - x[after - 1])
-    return float(y[after - 1] + share * (y[after] - y[after - 1]))
-
-
-def first_crossing(x_curve: Sequence[float], y_curve: Sequence[float], target: float) -> float:
     """y where a curve's x first reaches `target`, linearly interpolated; NaN if it never does.
 
     `x_curve` and `y_curve` are measured at the same steps, in order; x need not rise all the way. A
     curve that starts at or above the target has crossed at its first point.
     """
     if len(x_curve) != len(y_curve) or len(x_curve) == 0:
-        raise ValueError(f"curves of {len(x_curve)} and {len(y_curve)} points; both need the same, at least 1")
+        raise ValueError(
+            f"curves of {len(x_curve)} and {len(y_curve)} points; both need the same number, at least 1"
+        )
     for i, x in enumerate(x_curve):
         if x >= target:
             if i == 0:

@@ -176,9 +176,7 @@ def run(
         if own:
             executor = ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"))
         try:
-            futures = {
-                executor.submit(_work, study.name, study.run, task, progress): task for task in tasks
-            }
+            futures = {executor.submit(_work, study.name, study.run, task, progress): task for task in tasks}
             _gather(study, profile, futures, progress, total - len(tasks), total)
         finally:
             if own:
@@ -263,14 +261,10 @@ def store_rows(study: Study, profile: str, arm: str, rows: Rows) -> Path:
         old = old[(old["config"] == rows[0]["config"]) & (old["seed"] != rows[0]["seed"])]
     frame = pd.concat([old, new], ignore_index=True) if len(old) else new
     frame = frame.sort_values(["seed", "step"], kind="stable")
-    return atomic_write_text(
-        data_path(study, profile, arm), frame.to_csv(index=False, float_format="%.6g")
-    )
+    return atomic_write_text(data_path(study, profile, arm), frame.to_csv(index=False, float_format="%.6g"))
 
 
-def run_study(
-    name: str, profile: str, seeds: int | None, workers: int, arms: Sequence[str] | None
-) -> None:
+def run_study(name: str, profile: str, seeds: int | None, workers: int, arms: Sequence[str] | None) -> None:
     """What `python -m labkit run` does: run a study by name and say where its data are."""
     from labkit.studies import COMMANDS, get_study
 

@@ -3,7 +3,16 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from labkit.statistics import Effect, Verdict, bootstrap_interval, effect, summarise, t_interval, verdict
+from labkit.statistics import (
+    Effect,
+    Verdict,
+    bootstrap_interval,
+    effect,
+    first_crossing,
+    summarise,
+    t_interval,
+    verdict,
+)
 
 
 @pytest.mark.parametrize("level", [0.5, 0.95])
@@ -98,3 +107,25 @@ def test_effect_is_the_mean_of_differences_with_its_t_interval():
     measured = effect(differences)
     assert (measured.low, measured.high) == t_interval(differences)
     assert (measured.mean, measured.seeds) == (pytest.approx(0.2125), 4)
+
+
+@pytest.mark.parametrize(
+    ("x", "target", "expected"),
+    [
+        ([0.0, 1.0, 2.0], 1.0, 20.0),
+        ([0.0, 1.0, 2.0], 1.25, 22.5),
+        ([0.0, 0.5, 0.25, 1.0], 0.4, 18.0),  # the first time, though it falls back below
+        ([3.0, 1.0, 4.0], 2.0, 10.0),  # there from the start
+        ([1.0], 1.0, 10.0),
+    ],
+)
+def test_first_crossing_by_hand(x, target, expected):
+    y = [10.0, 20.0, 30.0, 40.0][: len(x)]
+    assert first_crossing(x, y, target) == pytest.approx(expected)
+
+
+def test_a_target_never_reached_is_nan_and_curves_must_match():
+    assert np.isnan(first_crossing([0.0, 1.0], [5.0, 6.0], 1.5))
+    for x, y in (([0.0], [1.0, 2.0]), ([], [])):
+        with pytest.raises(ValueError, match="both need the same number"):
+            first_crossing(x, y, 0.5)

@@ -42,7 +42,8 @@ def completion_logits(
 ) -> Tensor:
     """Logits `[batch, num_completion, vocabulary]` that predict the last `num_completion` tokens.
 
-    Logits of prompt positions are never computed. The logit of token t stands at position t-1.
+    In float32 whatever the model's type, as in sampling. Logits of prompt positions are never computed.
+    The logit of token t stands at position t-1.
     """
     if not 1 <= num_completion < ids.shape[1]:
         raise ValueError(
@@ -54,7 +55,7 @@ def completion_logits(
         use_cache=False,
         logits_to_keep=num_completion + 1,
     ).logits
-    return logits[:, :-1]
+    return logits[:, :-1].float()
 
 
 def selected_logprobs(logits: Tensor, tokens: Tensor, temperature: float = 1.0) -> Tensor:

@@ -75,9 +75,7 @@ def collect(
             "rollouts need plain sampling: with top_k, top_p or greedy decoding the log-probs sampled "
             "with are not the policy's, so the ratio is wrong from the first step. Leave them out."
         )
-    rows = [
-        _Row(list(p), [False] * len(p), [0.0] * len(p)) for p in prompts for _ in range(group_size)
-    ]
+    rows = [_Row(list(p), [False] * len(p), [0.0] * len(p)) for p in prompts for _ in range(group_size)]
     open_rows = list(range(len(rows)))
     for turn in range(max_turns):
         # In the first turn a group shares its prompt; later every row has a history of its own.

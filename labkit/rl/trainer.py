@@ -88,9 +88,7 @@ def grpo_algorithm(
             max_turns=config.max_turns,
         )
         state.tokens_sampled += rollouts.num_tokens
-        advantages = group_advantages(
-            rollouts.rewards, config.group_size, scale_by_std=config.scale_by_std
-        )
+        advantages = group_advantages(rollouts.rewards, config.group_size, scale_by_std=config.scale_by_std)
         reference_logprobs = None
         if config.kl_coef:
             reference_logprobs = score_rollouts(reference, rollouts, config)
@@ -172,14 +170,10 @@ class _Learner:
             # Outside the mask old is 0; the ratio there must not overflow before it is weighted by 0.
             logprobs = torch.where(mask[rows], logprobs, old)
             advantages = self.advantages[rows]
-            per_token = clipped_policy_loss(
-                logprobs, old, advantages, config.clip_low, config.clip_high
-            )
+            per_token = clipped_policy_loss(logprobs, old, advantages, config.clip_low, config.clip_high)
             self._add("policy_loss", per_token, weights[rows])
             if config.kl_coef:
-                penalty = kl_estimate(
-                    logprobs, self.reference_logprobs[rows, -length:], config.kl_estimator
-                )
+                penalty = kl_estimate(logprobs, self.reference_logprobs[rows, -length:], config.kl_estimator)
                 self._add("kl", penalty, weights[rows])
                 per_token = per_token + config.kl_coef * penalty
             (per_token * weights[rows]).sum().backward()

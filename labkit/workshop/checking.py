@@ -28,7 +28,8 @@ def call(answer: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     if not _same((args, kwargs), (given, named)):
         raise Mistake(
             "changes_inputs",
-            "Your function changes what it is given. Whoever calls it still needs the original: work on a copy.",
+            "Your function changes what it is given. Whoever calls it still needs the original: work on a "
+            "copy.",
         )
     return result
 
@@ -58,7 +59,9 @@ def to_tensor(result: Any, shape: Sequence[int], what: str) -> Tensor:
     try:
         tensor = torch.as_tensor(result).detach()
     except (TypeError, ValueError, RuntimeError):
-        raise Mistake("wrong_type", f"Your function returns a `{type(result).__name__}`; {what} is a tensor.") from None
+        raise Mistake(
+            "wrong_type", f"Your function returns a `{type(result).__name__}`; {what} is a tensor."
+        ) from None
     if tuple(tensor.shape) != tuple(shape):
         raise Mistake(
             "wrong_shape",
@@ -69,10 +72,12 @@ def to_tensor(result: Any, shape: Sequence[int], what: str) -> Tensor:
 
 def to_number(result: Any, what: str) -> float:
     """A result as a float. Raises `Mistake` if it is not one number."""
-    if isinstance(result, Tensor) and result.numel() == 1:
-        return float(result.detach())
+    if isinstance(result, Tensor):
+        result = to_tensor(result, (), what) if result.numel() != 1 else result.detach()
     if isinstance(result, bool) or not (isinstance(result, Real) or hasattr(result, "__float__")):
-        raise Mistake("wrong_type", f"Your function returns a `{type(result).__name__}`; {what} is one number.")
+        raise Mistake(
+            "wrong_type", f"Your function returns a `{type(result).__name__}`; {what} is one number."
+        )
     return float(result)
 
 
@@ -88,6 +93,8 @@ def first_match(
 ) -> str | None:
     """Name of the first candidate whose numbers are all those of `got`, or None."""
     for name, numbers in candidates.items():
-        if len(numbers) == len(got) and all(close(g, n, tolerance) for g, n in zip(got, numbers, strict=True)):
+        if len(numbers) == len(got) and all(
+            close(g, n, tolerance) for g, n in zip(got, numbers, strict=True)
+        ):
             return name
     return None

@@ -174,7 +174,9 @@ def get(id: str) -> Exercise:
     if id not in _REGISTRY:
         known = [e.id for n in notebooks() for e in of_notebook(n)]
         near = difflib.get_close_matches(str(id), known, cutoff=0.5)
-        near = near or [k for k in known if str(id).partition(".")[2] and k.endswith(str(id).partition(".")[2])]
+        near = near or [
+            k for k in known if str(id).partition(".")[2] and k.endswith(str(id).partition(".")[2])
+        ]
         raise ValueError(f"there is no exercise {id!r}; {_suggest(near, known)}")
     return _REGISTRY[id]
 

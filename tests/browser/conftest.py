@@ -20,7 +20,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("browser")
 
 
-# Not for the whole session: see browser_page.
+# Module scope at the most: see browser_page.
 @pytest.fixture(scope="module")
 def page() -> Iterator[Page]:
     """A browser page of a JupyterLab over a copy of the repository's notebooks."""

@@ -49,6 +49,7 @@ def test_rows_repeated_by_select_do_not_share_memory():
     layer = PreallocatedLayer(capacity=3)
     layer.update(*keys_and_values(2, batch=1))
     layer.select(torch.tensor([0, 0]))
+    assert len(layer.keys) == len(layer.values) == 2, "what is handed out still has the old rows"
     layer.update(*keys_and_values(1, seed=1))
     assert not torch.equal(layer.keys[0, :, 2], layer.keys[1, :, 2]), "one row's token overwrote the other's"
     assert torch.equal(layer.keys[0, :, :2], layer.keys[1, :, :2])

@@ -121,12 +121,15 @@ def test_a_shared_prompt_pass_samples_what_separate_passes_sample():
     torch.testing.assert_close(group.logprobs, separate.logprobs, atol=2e-5, rtol=0)
 
 
-def test_the_same_seed_gives_the_same_samples_and_another_seed_others():
+@pytest.mark.parametrize(
+    "config", [SamplingConfig(6), SamplingConfig(6, temperature=0.9)], ids=["plain", "warped"]
+)
+def test_the_same_seed_gives_the_same_samples_and_another_seed_others(config):
     model = llama()
     draws = []
     for seed in (0, 0, 1):
         torch.manual_seed(len(draws))  # the global generator must not matter
-        draws.append(sample(model, PROMPTS, SamplingConfig(6), num_samples=4, generator=seeded(seed)))
+        draws.append(sample(model, PROMPTS, config, num_samples=4, generator=seeded(seed)))
     assert torch.equal(draws[0].ids, draws[1].ids)
     assert torch.equal(draws[0].logprobs, draws[1].logprobs)
     assert draws[0].completions() != draws[2].completions()
@@ -148,6 +151,13 @@ def test_a_stop_sequence_is_not_completed_by_the_prompt():
     first = sample(model, [[BOS, A]], SamplingConfig(1, greedy=True)).completions()[0]
     samples = sample(model, [[BOS, A]], GREEDY, eos_id=NO_EOS, stop_sequences=[[[A, *first]]])
     assert len(samples.completions()[0]) > 1, "the A of the prompt was counted as generated"
+
+
+def test_a_row_that_ends_in_eos_and_a_stop_sequence_at_once_ended_by_eos():
+    model = llama()
+    plain = sample(model, PROMPTS, GREEDY)
+    assert "eos" in plain.stop_reasons
+    assert sample(model, PROMPTS, GREEDY, stop_sequences=[[[EOS]]] * 5).stop_reasons == plain.stop_reasons
 
 
 def test_stop_sequences_go_with_every_sample_of_their_prompt():

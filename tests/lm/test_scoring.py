@@ -178,6 +178,13 @@ def test_sampled_kl_to_reference_is_unbiased():
     assert (p * estimates).sum().item() == pytest.approx(scipy.stats.entropy(p, q), abs=1e-4)
 
 
+def test_logprobs_of_a_bfloat16_model_come_in_float32():
+    # Eight bits of mantissa would round a log-prob of -4 to the nearest .03.
+    ids, mask, _ = padded(0, 0)
+    scored = scoring.token_logprobs(llama().bfloat16(), ids, mask, len(COMPLETION))
+    assert scored.dtype == torch.float32
+
+
 def test_errors_say_what_was_given():
     ids, mask, _ = padded(0, 0)
     for length in (0, ids.shape[1]):

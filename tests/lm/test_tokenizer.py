@@ -14,8 +14,8 @@ def test_every_word_is_one_token_with_its_place_as_id():
 
 def test_text_round_trips_and_nothing_is_tidied():
     # Tidying (" ," to ",") would make decoded text differ from what was sampled.
-    words = (*WORDS, ",", "+", "=>", "10")
-    text = "<bos> 10 + a , b => <eos>"
+    words = (*WORDS, ",", "+", "=>", "10", "3/4", "a.b")
+    text = "<bos> 10 + 3/4 , a.b => <eos>"
     tokenizer = word_tokenizer(words)
     assert tokenizer.decode(tokenizer(text)["input_ids"]) == text
 

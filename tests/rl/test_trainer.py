@@ -65,18 +65,25 @@ def test_gradients_do_not_depend_on_the_micro_batches(aggregation, kl_coef):
         assert split.metrics.get("kl", 0.0) == pytest.approx(whole.metrics.get("kl", 0.0), rel=1e-3)
 
 
-def test_one_update_per_piece_covers_each_row_once_an_epoch(monkeypatch):
-    seen = []
-    original = trainer.token_weights
+def test_the_pieces_of_an_epoch_cover_each_row_once(monkeypatch):
+    scored = []
+    original = trainer.token_logprobs
 
-    def weights(mask, *args):
-        seen.append(len(mask))
-        return original(mask, *args)
+    def watch(model, ids, *args):
+        scored.append(ids)
+        return original(model, ids, *args)
 
-    monkeypatch.setattr(trainer, "token_weights", weights)
-    step = one_step(llama(), replace(CONFIG, epochs=2, updates_per_epoch=3), PROMPTS, mixed)
-    assert seen == [6] * 6
+    monkeypatch.setattr(trainer, "token_logprobs", watch)
+    config = replace(CONFIG, epochs=2, updates_per_epoch=3)
+    step = one_step(llama(), config, PROMPTS, lambda rows, completions: [Judgement(float(r)) for r in rows])
     assert len(step.gradients) == 6
+    assert [len(ids) for ids in scored[:6]] == [6] * 6
+    rows = sorted(step.rollouts.ids.tolist())
+    for epoch in (scored[:3], scored[3:6]):
+        assert sorted(torch.cat(epoch).tolist()) == rows
+    assert not torch.equal(torch.cat(scored[:3]), torch.cat(scored[3:6])), (
+        "the split is drawn anew each epoch"
+    )
 
 
 @pytest.mark.parametrize("temperature", [1.0, 0.6])

@@ -27,7 +27,8 @@ def judge(rows, completions):
 
 def second_try(rows, completions):
     return [
-        Judgement(j.reward, (E, BOS) if row % 3 else None) for row, j in zip(rows, judge(rows, completions))
+        Judgement(j.reward, (E, BOS) if row % 3 else None)
+        for row, j in zip(rows, judge(rows, completions), strict=True)
     ]
 
 

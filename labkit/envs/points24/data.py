@@ -14,6 +14,7 @@ from labkit.envs.points24.rules import FACES_AS_RANK, FACES_AS_TEN, Rule, has_fa
 from labkit.envs.points24.solver import TARGET, all_hands
 
 Hand = tuple[int, ...]
+RuleSampler = Callable[[random.Random], Rule]
 SPLIT_SHARES = {"train": 0.50, "validation": 0.15, "test": 0.35}
 
 
@@ -108,19 +109,24 @@ def random_rule(rng: random.Random) -> Rule:
     return Rule(*(rng.randint(1, 13) for _ in range(3)))
 
 
-def base_rule(rng: random.Random) -> Rule:
-    """The rules the base model reads: each of the two named ones a third of the time, else random."""
+def two_rules(rng: random.Random) -> Rule:
+    """One of the two named rules, each half of the time."""
+    return rng.choice((FACES_AS_TEN, FACES_AS_RANK))
+
+
+def many_rules(rng: random.Random) -> Rule:
+    """Each of the two named rules a third of the time, else a random one."""
     return rng.choice((FACES_AS_TEN, FACES_AS_RANK, random_rule(rng)))
 
 
-def base_example(rng: random.Random, failed_attempts: int = 0) -> Example:
-    """What the base model is trained on: reach whatever value three random steps reach.
+def base_example(rng: random.Random, draw_rule: RuleSampler, failed_attempts: int = 0) -> Example:
+    """What a base model is trained on: reach whatever value three random steps reach.
 
     Never aimed at 24, and a held-out hand is never shown reaching it. With `failed_attempts`, that
     many wrong attempts (not trained on) and the verifier's feedback stand before the right one.
     """
     held_out = _held_out()
-    rule = base_rule(rng)
+    rule = draw_rule(rng)
     while True:
         hand = tuple(rng.randint(1, 13) for _ in range(4))
         steps = compact.random_reduction(rule.values(hand), rng)
@@ -156,9 +162,6 @@ def count_shared_multisets(train_rule: Rule, test_rule: Rule) -> dict[str, int]:
     """How many solvable held-out hands with a face card training does and does not show as a puzzle."""
     report = out_of_distribution(split_hands().test, train_rule, test_rule)
     return {"fresh": len(report.hands), "seen": len(report.seen_multisets)}
-
-
-RuleSampler = Callable[[random.Random], Rule]
 
 
 def outcome_shares(outcomes: Sequence[Outcome]) -> dict[str, float]:

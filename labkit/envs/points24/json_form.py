@@ -66,11 +66,14 @@ def prompt_text(hand: Sequence[int], rule: Rule, target: int = TARGET, wording: 
 def response_text(hand: Sequence[int], rule: Rule, expr: Expr) -> str:
     """A reference answer: the hand read under `rule`, and an expression over its values.
 
-    Raises ValueError for an expression that does not come to an integer, which the form cannot state.
+    Raises ValueError for an expression that does not come to an integer of 0 or more, which the form
+    cannot state.
     """
     value = evaluate(expr)
-    if value is None or value.denominator != 1:
-        raise ValueError(f"{to_infix(expr)} comes to {value}; the form states an integer after '='")
+    if value is None or value.denominator != 1 or value < 0:
+        raise ValueError(
+            f"{to_infix(expr)} comes to {value}; the form states an integer, 0 or more, after '='"
+        )
     answer = {
         "cards": _card_names(hand),
         "number": list(rule.values(hand)),

@@ -1,12 +1,16 @@
 """The 24-point verifier as a TRL reward function, and its hands as a dataset: the way to hub models.
 
-from trl import GRPOConfig, GRPOTrainer
-trainer = GRPOTrainer(
-    model="Qwen/Qwen2.5-0.5B-Instruct",
-    reward_funcs=points24_reward(),
-    train_dataset=points24_dataset("train", FACES_AS_TEN, chat=True),
-    args=GRPOConfig(...),
-)
+    from trl import GRPOConfig, GRPOTrainer
+
+    trainer = GRPOTrainer(
+        model="Qwen/Qwen2.5-0.5B-Instruct",
+        reward_funcs=points24_reward(),
+        train_dataset=points24_dataset("train", FACES_AS_TEN, chat=True),
+        args=GRPOConfig(output_dir="runs/grpo"),
+    )
+    trainer.train()
+
+Columns of the dataset other than the prompt reach the reward function as lists, a value a completion.
 """
 
 from __future__ import annotations

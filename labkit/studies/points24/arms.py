@@ -10,57 +10,67 @@ from labkit.rl.trainer import GRPOConfig
 from labkit.studies.points24.run import RLStage, RunConfig, SFTStage, Stage
 
 SFT_LEARNING_RATES = (1e-4, 3e-4, 1e-3)
-CHOSEN_SFT = "sft-0.0003"
-"""The learning rate with the best in-distribution accuracy on validation hands (points24-tuning)."""
+CHOSEN_RATE = 3e-4
+"""SFT's learning rate with the best in-distribution accuracy on validation hands (points24-tuning)."""
+CHOSEN_SFT = f"sft-{CHOSEN_RATE:g}"
 DATA_SIZES = (25, 50, 100, 250)
 """Numbers of training hands besides all of them."""
 TURNS = (1, 3, 5)
 """Attempts an episode may have, in arms with half the prompts a step."""
 
-GRPO = GRPOConfig(updates_per_epoch=4)
-GRPO_LEARNING_RATE = 3e-4
-MEASURE = (5, 10, 25, 50, 75, 100, 150, 200, 300)
+GRPO = GRPOConfig(group_size=8, kl_coef=0.1)
+"""One update a batch, held to the base by a KL penalty: the best of what was tried (points24-tuning)."""
+GRPO_LEARNING_RATE = 1e-4
+FAST_RATE, FAST_UPDATES = 3e-4, 4
+"""A learning rate and number of updates a batch that are too much: for the control without clip."""
+MEASURE = (25, 50, 100, 150)
 
 
 def _steps(profile: str) -> dict[str, int]:
     if profile == "full":
-        return {"sft": 300, "grpo": 250, "reverse": 150, "short": 25, "after": 100, "data": 200, "turns": 100}
-    if profile == "workshop":
-        return dict.fromkeys(("sft", "grpo", "reverse", "after", "data", "turns"), 40) | {"short": 10}
-    return dict.fromkeys(("sft", "grpo", "reverse", "after", "data", "turns"), 2) | {"short": 1}
+        return {
+            "sft": 200, "short": 25, "data": 150, "grpo": 200, "reverse": 100, "after": 50, "turns": 60,
+            "fast": 50,
+        }  # fmt: skip
+    number = 40 if profile == "workshop" else 2
+    return dict.fromkeys(("sft", "data", "grpo", "reverse", "after", "turns", "fast"), number) | {
+        "short": number // 2
+    }
 
 
 def arms(profile: str) -> Mapping[str, RunConfig]:
     """Configuration of each arm; smoke and workshop differ from full in size alone."""
     steps = _steps(profile)
     grpo = GRPO if profile != "smoke" else replace(GRPO, prompts_per_step=2, group_size=4)
+    sizes = {"full": 1000, "workshop": 100, "smoke": 8}
 
-    def config(*stages: Stage, reverse: bool = False, max_turns: int = 1) -> RunConfig:
-        rules = (FACES_AS_TEN, FACES_AS_RANK)
-        return RunConfig(
-            *(rules[::-1] if reverse else rules),
-            stages,
-            MEASURE,
-            max_turns=max_turns,
-            max_hands={"full": 1000, "workshop": 100, "smoke": 8}[profile],
-        )
+    def config(*stages: Stage, reverse: bool = False, **changes) -> RunConfig:
+        rules = (FACES_AS_RANK, FACES_AS_TEN) if reverse else (FACES_AS_TEN, FACES_AS_RANK)
+        return RunConfig(*rules, stages, **{"evaluate_at": MEASURE, "max_hands": sizes[profile]} | changes)
 
-    def rl(number: int, **changes) -> RLStage:
-        return RLStage(number, GRPO_LEARNING_RATE, replace(grpo, **changes))
+    def sft(number: int, rate: float = CHOSEN_RATE, **changes) -> SFTStage:
+        return SFTStage(number, rate, **changes)
 
-    chosen_rate = float(CHOSEN_SFT.removeprefix("sft-"))
-    configs = {f"sft-{lr:g}": config(SFTStage(steps["sft"], lr)) for lr in SFT_LEARNING_RATES}
+    def rl(number: int, rate: float = GRPO_LEARNING_RATE, **changes) -> RLStage:
+        return RLStage(number, rate, replace(grpo, **changes))
+
+    configs = {f"sft-{lr:g}": config(sft(steps["sft"], lr)) for lr in SFT_LEARNING_RATES}
     configs["grpo"] = config(rl(steps["grpo"]))
-    configs["reverse-sft"] = config(SFTStage(steps["reverse"], chosen_rate), reverse=True)
+    configs["reverse-sft"] = config(sft(steps["reverse"]), reverse=True)
     configs["reverse-grpo"] = config(rl(steps["reverse"]), reverse=True)
-    configs["sft-varied"] = config(SFTStage(steps["sft"], chosen_rate, varied_rules=True))
-    configs["sft-short-grpo"] = config(SFTStage(steps["short"], chosen_rate), rl(steps["after"]))
-    configs["sft-long-grpo"] = config(SFTStage(steps["sft"], chosen_rate), rl(steps["after"]))
-    for size in DATA_SIZES if profile == "full" else DATA_SIZES[:1]:
-        configs[f"sft-hands{size}"] = config(SFTStage(steps["data"], chosen_rate, num_hands=size))
+    configs["sft-varied"] = config(sft(steps["sft"], varied_rules=True))
+    configs["reader-sft"] = config(sft(steps["sft"]), base="many-rules")
+    configs["reader-grpo"] = config(rl(steps["reverse"]), base="many-rules")
+    configs["sft-short-grpo"] = config(sft(steps["short"]), rl(steps["after"]))
+    configs["sft-long-grpo"] = config(sft(steps["sft"]), rl(steps["after"]))
+    for size in DATA_SIZES:
+        configs[f"sft-hands{size}"] = config(sft(steps["data"], num_hands=size), evaluate_at=())
     for turns in TURNS:
         stage = rl(steps["turns"], max_turns=turns, prompts_per_step=grpo.prompts_per_step // 2)
-        configs[f"grpo-turns{turns}"] = config(stage, max_turns=turns)
-    unclipped = rl(steps["turns"], clip_low=None, clip_high=None, epochs=4)
-    configs["grpo-unclipped"] = config(replace(unclipped, learning_rate=1e-3))
+        configs[f"grpo-turns{turns}"] = config(stage, max_turns=turns, evaluate_at=())
+    fast = {"updates_per_epoch": FAST_UPDATES, "kl_coef": 0.0}
+    configs["grpo-fast"] = config(rl(steps["fast"], FAST_RATE, **fast))
+    configs["grpo-fast-unclipped"] = config(
+        rl(steps["fast"], FAST_RATE, **fast, clip_low=None, clip_high=None)
+    )
     return configs

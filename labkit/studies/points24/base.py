@@ -1,6 +1,7 @@
-"""The base checkpoint of the 24-point study: reads cards under any rule, reaches whatever value.
+"""The base checkpoints of the 24-point study: they read cards and reach whatever value.
 
-`python -m labkit run points24-base --profile full` remakes it (about 20 minutes on one core).
+One reads the study's two rules, the other random ones as well. `python -m labkit run points24-base
+--profile full` remakes them (about 20 minutes each on one core).
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from pathlib import Path
 from tqdm.auto import tqdm
 
 from labkit.envs.points24 import compact
-from labkit.envs.points24.data import base_example
+from labkit.envs.points24.data import base_example, many_rules, two_rules
 from labkit.files import atomic_write_text, cache_dir, repo_root
 from labkit.lm.models import TinyConfig, num_parameters, tiny_model
 from labkit.lm.sft import Batch, collate, sft_algorithm
@@ -22,7 +23,10 @@ from labkit.lm.training import OptimizerConfig, TrainState, train
 
 @dataclass(frozen=True)
 class BaseConfig:
-    """How the base is trained."""
+    """How a base is trained."""
+
+    rules: str = "two-rules"
+    """Rules it reads: `two-rules` (the two of the study) or `many-rules` (random ones as well)."""
 
     model: TinyConfig = field(default_factory=TinyConfig)
     """Shape of the network."""
@@ -46,32 +50,37 @@ class BaseConfig:
     """Seed of weights and data."""
 
 
-def base_folder() -> Path:
-    """Where the committed base checkpoint lies."""
-    return repo_root() / "figures" / "points24" / "base"
+RULES = {"two-rules": two_rules, "many-rules": many_rules}
+
+
+def base_folder(rules: str = "two-rules") -> Path:
+    """Where the committed base that reads `rules` lies."""
+    if rules not in RULES:
+        raise ValueError(f"no base {rules!r}; there are {', '.join(RULES)}")
+    return repo_root() / "figures" / "points24" / f"base-{rules}"
 
 
 def _next_batch(state: TrainState, config: BaseConfig, ids: dict[str, int]) -> Batch:
-    rng = state.python_random()
+    rng, rule = state.python_random(), RULES[config.rules]
     if state.step % config.revise_every == config.revise_every - 1:
         examples = [
-            base_example(rng, rng.randint(1, config.max_failed_attempts))
+            base_example(rng, rule, rng.randint(1, config.max_failed_attempts))
             for _ in range(config.revise_batch_size)
         ]
     else:
-        examples = [base_example(rng) for _ in range(config.batch_size)]
+        examples = [base_example(rng, rule) for _ in range(config.batch_size)]
     return collate([([ids[t] for t in e.tokens], e.keep) for e in examples], ids[compact.PAD])
 
 
 def make_base(config: BaseConfig, folder: Path, checkpoint: Path | None = None) -> None:
-    """Train the base and write model, tokenizer and config to `folder`; resumes from `checkpoint`."""
+    """Train a base and write model, tokenizer and config to `folder`; resumes from `checkpoint`."""
     tokenizer = word_tokenizer(compact.VOCABULARY)
     model = tiny_model(config.model, tokenizer, config.seed)
     ids = tokenizer.get_vocab()
     state = TrainState.start(model, config.optimizer, config.steps, config.seed)
     if checkpoint is not None and checkpoint.exists():
         state.load(checkpoint)
-    bar = tqdm(total=config.steps, initial=state.step, desc="points24-base", unit="step")
+    bar = tqdm(total=config.steps, initial=state.step, desc=f"points24-base {config.rules}", unit="step")
 
     def report(state: TrainState) -> None:
         bar.update()
@@ -96,13 +105,15 @@ def make_base(config: BaseConfig, folder: Path, checkpoint: Path | None = None) 
 
 
 def main(profile: str) -> None:
-    """What `python -m labkit run points24-base` does: at `full`, remake the committed base in place.
+    """What `python -m labkit run points24-base` does: at `full`, remake the committed bases in place.
 
     Other profiles train a few steps into the cache, to see that it runs.
     """
-    if profile == "full":
-        config, folder = BaseConfig(), base_folder()
-    else:
-        config, folder = BaseConfig(steps=4, batch_size=8, revise_batch_size=4), cache_dir() / "points24-base"
-    make_base(config, folder, cache_dir() / "unfinished" / f"points24-base-{profile}.pt")
-    print(f"base written to {folder}")
+    for rules in RULES:
+        if profile == "full":
+            config, folder = BaseConfig(rules), base_folder(rules)
+        else:
+            config = BaseConfig(rules, steps=4, batch_size=8, revise_batch_size=4)
+            folder = cache_dir() / f"points24-base-{rules}"
+        make_base(config, folder, cache_dir() / "unfinished" / f"points24-base-{rules}-{profile}.pt")
+        print(f"base written to {folder}")

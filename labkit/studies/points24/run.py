@@ -68,8 +68,10 @@ class RunConfig:
     """The rule of the out-of-distribution hands."""
     stages: tuple[Stage, ...]
     """What is done to the base, in order."""
-    evaluate_at: tuple[int, ...]
+    evaluate_at: tuple[int, ...] = ()
     """Steps (counted over all stages) at which to measure, besides 0 and the end of each stage."""
+    base: str = "two-rules"
+    """The base to start from: it reads the study's `two-rules`, or `many-rules`."""
     max_turns: int = 1
     """Attempts a hand gets when measured."""
     split: str = "test"
@@ -135,7 +137,7 @@ def start_stage(
 
 def run(config: RunConfig, context: RunContext) -> Rows:
     """Train through all stages; a row of metrics at each evaluation."""
-    model, tokenizer = load_model(base_folder())
+    model, tokenizer = load_model(base_folder(config.base))
     base = copy.deepcopy(model).requires_grad_(False)
     codec = Codec(tokenizer)
     sets = evaluation_sets(config.split, config.train_rule, config.test_rule, config.max_hands)

@@ -16,30 +16,53 @@ from labkit.study import Study
 SFT_STEPS, RL_STEPS = 200, 100
 
 
-def _config(stage: Stage, smoke: bool) -> RunConfig:
+def _config(stage: Stage, base: str, smoke: bool) -> RunConfig:
     steps = (2, 3) if smoke else (25, 50, 100, 150)
+    size = 8 if smoke else 1000
     return RunConfig(
-        FACES_AS_TEN, FACES_AS_RANK, (stage,), steps, split="validation", max_hands=8 if smoke else 1000
+        FACES_AS_TEN, FACES_AS_RANK, (stage,), steps, base=base, split="validation", max_hands=size
     )
+
+
+def _grpo_name(
+    learning_rate: float, updates: int, kl_coef: float, rewards: str, shape: tuple[int, int]
+) -> str:
+    prompts, group = shape
+    return f"grpo-lr{learning_rate:g}-updates{updates}-kl{kl_coef:g}-{rewards}-{prompts}x{group}"
+
+
+def _grpo_stage(
+    steps: int, learning_rate: float, updates: int, kl_coef: float, rewards: str, shape: tuple[int, int]
+) -> RLStage:
+    algorithm = GRPOConfig(
+        prompts_per_step=shape[0], group_size=shape[1], updates_per_epoch=updates, kl_coef=kl_coef
+    )
+    return RLStage(steps, learning_rate, algorithm, rewards)
 
 
 def arms(profile: str) -> Mapping[str, RunConfig]:
     """Every setting tried: SFT learning rates; GRPO learning rates, updates a batch, KL, rewards."""
     smoke = profile == "smoke"
     sft_steps, rl_steps = (4, 4) if smoke else (SFT_STEPS, RL_STEPS)
-    size = {"prompts_per_step": 2, "group_size": 4} if smoke else {}
-    stages: dict[str, Stage] = {
-        f"sft-lr{lr:g}": SFTStage(sft_steps, lr) for lr in (3e-5, 1e-4, 3e-4, 1e-3)
+    sft = {f"sft-lr{lr:g}": SFTStage(sft_steps, lr) for lr in (3e-5, 1e-4, 3e-4, 1e-3)}
+    grpo = {
+        _grpo_name(*setting): _grpo_stage(rl_steps, *setting[:-1], (2, 4) if smoke else setting[-1])
+        for setting in (
+            # learning rate, updates a batch, KL coefficient, rewards, prompts × group
+            (1e-4, 1, 0.0, "binary", (16, 16)),
+            (3e-4, 1, 0.0, "binary", (16, 16)),
+            (1e-4, 1, 0.0, "paper", (16, 16)),
+            (3e-5, 1, 0.0, "binary", (16, 16)),
+            (1e-4, 1, 0.1, "binary", (16, 16)),
+            (1e-4, 1, 0.0, "binary", (32, 8)),
+            (3e-4, 4, 0.0, "binary", (16, 16)),
+        )
     }
-    for lr in (1e-4, 3e-4, 1e-3):
-        stages[f"grpo-lr{lr:g}-1update"] = RLStage(rl_steps, lr, GRPOConfig(**size))
-    for lr in (1e-4, 3e-4):
-        stages[f"grpo-lr{lr:g}-4updates"] = RLStage(rl_steps, lr, GRPOConfig(updates_per_epoch=4, **size))
-    four = GRPOConfig(updates_per_epoch=4, kl_coef=0.02, **size)
-    stages["grpo-lr0.0003-4updates-kl0.02"] = RLStage(rl_steps, 3e-4, four)
-    paper = GRPOConfig(updates_per_epoch=4, **size)
-    stages["grpo-lr0.0003-4updates-paper-rewards"] = RLStage(rl_steps, 3e-4, paper, rewards="paper")
-    return {name: _config(stage, smoke) for name, stage in stages.items()}
+    return {
+        f"{base}-{name}": _config(stage, base, smoke)
+        for base, stages in (("many-rules", sft | grpo), ("two-rules", sft))
+        for name, stage in stages.items()
+    }
 
 
 STUDY = Study(

@@ -207,4 +207,4 @@ def test_trls_trainer_takes_a_step_with_them(tmp_path):
     )
     trainer.train()
     logged = [row for row in trainer.state.log_history if "reward" in row]
-    assert logged[0]["rewards/points24_reward/mean"] in {-1.0, -3.0, -2.0, -1.5, -2.5}
+    assert logged[0]["rewards/points24_reward/mean"] == logged[0]["reward"] <= -1
