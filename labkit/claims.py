@@ -89,9 +89,7 @@ def ledger_path() -> Path:
 
 def write_ledger() -> Path:
     """Compute the ledger and write it."""
-    return atomic_write_text(
-        ledger_path(), json.dumps(compute_ledger(), indent=1, ensure_ascii=False) + "\n"
-    )
+    return atomic_write_text(ledger_path(), json.dumps(compute_ledger(), indent=1, ensure_ascii=False) + "\n")
 
 
 def load_ledger() -> list[dict[str, Any]]:

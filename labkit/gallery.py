@@ -53,7 +53,14 @@ def gallery() -> str:
             study = card["study"]
             parts += ["", f"## {study}"]
         path = png.relative_to(repo_root() / "figures").as_posix()
-        parts += ["", f"### {card['title']}", "", f"![{card['alt']}]({path})", "", f"Beside: {card['paper']}."]
+        parts += [
+            "",
+            f"### {card['title']}",
+            "",
+            f"![{card['alt']}]({path})",
+            "",
+            f"Beside: {card['paper']}.",
+        ]
         parts += [f"- {ledger[c]['verdict']}: {ledger[c]['statement']}" for c in card["claims"]]
         parts += [f"Data: [{Path(path).stem}.csv]({path.removesuffix('.png')}.csv)."]
     return "\n".join(parts) + "\n"
@@ -62,3 +69,14 @@ def gallery() -> str:
 def write_gallery() -> Path:
     """Write figures/README.md."""
     return atomic_write_text(repo_root() / "figures" / "README.md", gallery())
+
+
+def write_readme_claims() -> Path:
+    """Put the claims table between its two marks in README.md; ValueError if a mark is missing."""
+    path = repo_root() / "README.md"
+    text = path.read_text()
+    start, end = "<!-- claims: made by `python -m labkit figures` -->", "<!-- end of claims -->"
+    if start not in text or end not in text:
+        raise ValueError(f"README.md has no claims table to renew; it needs the lines {start} and {end}")
+    before, after = text.split(start)[0], text.split(end)[1]
+    return atomic_write_text(path, f"{before}{start}\n\n{claims_table(load_ledger())}\n\n{end}{after}")

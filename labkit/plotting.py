@@ -120,17 +120,20 @@ def save_figure(figure: Figure, card: FigureCard, data: pd.DataFrame) -> list[Pa
         raise ValueError(f"figure {card.name!r} needs alt text of a sentence at least, got {card.alt!r}")
     stem = repo_root() / "figures" / card.study / card.name
     paths = []
-    for kind, metadata in (("svg", {"Date": None, "Description": card.alt}), ("png", {"Description": card.alt})):
+    for kind, metadata in (
+        ("svg", {"Date": None, "Description": card.alt}),
+        ("png", {"Description": card.alt}),
+    ):
         paths.append(atomic_write_bytes(stem.with_suffix(f".{kind}"), render(figure, kind, metadata)))
-    paths.append(
-        atomic_write_text(stem.with_suffix(".csv"), data.to_csv(index=False, float_format="%.5g"))
-    )
+    paths.append(atomic_write_text(stem.with_suffix(".csv"), data.to_csv(index=False, float_format="%.5g")))
     card_text = json.dumps(card.__dict__, indent=1, ensure_ascii=False)
     paths.append(atomic_write_text(stem.with_suffix(".json"), card_text + "\n"))
     return paths
 
 
-def render(figure: Figure, kind: str = "png", metadata: dict | None = None, dpi: float | None = None) -> bytes:
+def render(
+    figure: Figure, kind: str = "png", metadata: dict | None = None, dpi: float | None = None
+) -> bytes:
     """The bytes of a figure as `png` or `svg`."""
     buffer = io.BytesIO()
     with matplotlib.rc_context(STYLE):

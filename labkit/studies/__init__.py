@@ -48,7 +48,7 @@ def get_claims(name: str) -> list[Claim]:
 def draw_figures(study: str | None = None) -> list[Path]:
     """Draw the figures of one study (or all) from its full-profile data, then ledger and gallery."""
     from labkit.claims import write_ledger
-    from labkit.gallery import write_gallery
+    from labkit.gallery import write_gallery, write_readme_claims
 
     paths = [path for name in ([study] if study else STUDIES) for path in _module(name).draw_figures()]
-    return [*paths, write_ledger(), write_gallery()]
+    return [*paths, write_ledger(), write_gallery(), write_readme_claims()]

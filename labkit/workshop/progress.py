@@ -58,7 +58,7 @@ def update(change: Callable[[State], None]) -> State:
     path = progress_path()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        if True:
+        with FileLock(path.with_name(path.name + ".lock"), timeout=LOCK_SECONDS):
             before = _read_or_set_aside(path)
             state = _changed(before, change)
             if state != before:

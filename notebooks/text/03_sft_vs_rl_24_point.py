@@ -40,14 +40,14 @@ from labkit.envs.points24.compact import prompt_tokens, response_tokens
 from labkit.envs.points24.data import demonstration, split_hands, writable
 from labkit.envs.points24.play import Codec, attempts, read_correctly
 from labkit.envs.points24.rules import FACES_AS_RANK, FACES_AS_TEN
-from labkit.envs.points24.solver import Node, evaluate, is_solvable, solutions, to_infix
+from labkit.envs.points24.solver import evaluate, is_solvable, solutions, to_infix
 from labkit.lm.models import load_model, num_parameters
 from labkit.lm.runtime import configure
 from labkit.studies.points24 import STUDY
 from labkit.studies.points24.base import base_folder
 from labkit.study import active_profile, load_study
 from labkit.workshop import display
-from labkit.workshop.learner import check, hint, predict, progress, reveal, show, solution
+from labkit.workshop.learner import check, predict, progress, reveal, show
 
 runtime = configure()
 print(f"profile {active_profile()}, {runtime.threads} thread(s), {runtime.device}")
@@ -66,7 +66,9 @@ print(f"profile {active_profile()}, {runtime.threads} thread(s), {runtime.device
 # them, and you will be shown how far off they were.
 
 # %%
-predict("03.sft_ood", "After SFT on rule A, which share of rule-B hands is solved (base: see below)?", (0.0, 1.0))
+predict(
+    "03.sft_ood", "After SFT on rule A, which share of rule-B hands is solved (base: see below)?", (0.0, 1.0)
+)
 
 # %%
 predict("03.rl_ood", "And after RL on rule A?", (0.0, 1.0))
@@ -119,6 +121,7 @@ print(f"{len(solvable):,} of {len(all_hands()):,}")
 # %%
 show("03.exact_value")
 
+
 # %%
 def exact_value(expr):
     raise NotImplementedError
@@ -169,7 +172,9 @@ codec = Codec(tokenizer)
 print(f"{num_parameters(model):,} parameters, {len(tokenizer)} words")
 
 test_hands = writable(split_hands().test, FACES_AS_TEN)
-for hand, (attempt,) in zip(test_hands[:6], attempts(model, codec, test_hands[:6], FACES_AS_TEN), strict=True):
+for hand, (attempt,) in zip(
+    test_hands[:6], attempts(model, codec, test_hands[:6], FACES_AS_TEN), strict=True
+):
     print(f"{attempt.verdict.outcome:14}", " ".join(attempt.tokens[:-1]))
 
 # %% [markdown]
@@ -180,7 +185,9 @@ for hand, (attempt,) in zip(test_hands[:6], attempts(model, codec, test_hands[:6
 graded = [a[0].verdict for a in attempts(model, codec, test_hands, FACES_AS_TEN)]
 reading = sum(read_correctly(v, h, FACES_AS_TEN) for v, h in zip(graded, test_hands, strict=True))
 print(f"{len(test_hands)} test hands under faces = 10, greedy:")
-print(f"  cards read right {reading / len(graded):.0%}, solved {sum(v.correct for v in graded) / len(graded):.0%}")
+print(
+    f"  cards read right {reading / len(graded):.0%}, solved {sum(v.correct for v in graded) / len(graded):.0%}"
+)
 
 # %% [markdown]
 # Play a hand against it. Type an expression such as `(10-4)*(12-8)`; everything can be reached with the Tab key.
@@ -192,6 +199,7 @@ play_hand(model, codec)
 
 # %%
 show("03.reading_accuracy")
+
 
 # %%
 def reading_accuracy(verdicts, hands, rule):
@@ -232,6 +240,7 @@ print(f"log p(y|x) = {logprobs.sum():.2f} over {kept} tokens; the SFT loss is {-
 # %%
 show("03.completion_mask")
 
+
 # %%
 def completion_mask(ids, prompt_lengths, eos_id):
     raise NotImplementedError
@@ -241,6 +250,7 @@ check("03.completion_mask", completion_mask)
 
 # %%
 show("03.sft_loss_bug_hunt")
+
 
 # %%
 def sft_loss(logits, ids, mask):
@@ -287,11 +297,14 @@ sampled = attempts(
 )
 solved = torch.tensor([a[0].verdict.correct for a in sampled]).view(40, 16)
 mixed = (solved.any(1) & ~solved.all(1)).float().mean()
-print(f"sampled once: {solved.float().mean():.0%} solved; at least once in 16: {solved.any(1).float().mean():.0%}")
+print(
+    f"sampled once: {solved.float().mean():.0%} solved; at least once in 16: {solved.any(1).float().mean():.0%}"
+)
 print(f"groups of 16 with a signal: {mixed:.0%}")
 
 # %%
 show("03.group_advantage")
+
 
 # %%
 def group_advantage(rewards, group_size):
@@ -357,6 +370,7 @@ display.figure("points24", "trade_off")
 
 # %%
 show("03.matched_accuracy")
+
 
 # %%
 def matched_accuracy(id_curve, ood_curve, target):
@@ -433,6 +447,7 @@ display.figure("points24", "tried")
 
 # %%
 show("03.ood_hands")
+
 
 # %%
 def ood_hands(held_out, train_hands, train_rule, test_rule):

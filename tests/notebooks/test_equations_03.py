@@ -40,9 +40,7 @@ def test_likelihood_of_an_answer(equation: str) -> None:
     keep = torch.arange(time)[None] >= prompt
     batch = Batch(torch.tensor(ids), torch.ones(1, time, dtype=torch.bool), keep)
     assert -float(sft_loss_sum(_FixedLogits(logits), batch)) == pytest.approx(by_hand, abs=1e-9)
-    per_token = selected_logprobs(
-        torch.tensor(logits[:, prompt - 1 : -1]), torch.tensor(ids[:, prompt:])
-    )
+    per_token = selected_logprobs(torch.tensor(logits[:, prompt - 1 : -1]), torch.tensor(ids[:, prompt:]))
     assert float(per_token.sum()) == pytest.approx(by_hand, abs=1e-9)
     assert IGNORE not in range(vocabulary)
 

@@ -150,9 +150,7 @@ def _held_out() -> frozenset[Hand]:
 
 def _failed_attempt(hand: Hand, rule: Rule, target: int, rng: random.Random) -> list[str]:
     """An attempt at another value; one in four has a token replaced, so that every outcome occurs."""
-    attempt = compact.response_tokens(
-        rule.values(hand), compact.random_reduction(rule.values(hand), rng)
-    )
+    attempt = compact.response_tokens(rule.values(hand), compact.random_reduction(rule.values(hand), rng))
     if rng.random() < 0.25:
         attempt[rng.randrange(len(attempt))] = rng.choice(compact.NUMBER_TOKENS)
     return attempt

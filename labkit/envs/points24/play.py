@@ -89,9 +89,7 @@ def attempts(
 
     Greedy without a generator; with one, sampled at `temperature`.
     """
-    config = SamplingConfig(
-        compact.RESPONSE_LENGTH + 2, temperature=temperature, greedy=generator is None
-    )
+    config = SamplingConfig(compact.RESPONSE_LENGTH + 2, temperature=temperature, greedy=generator is None)
     contexts = codec.prompts(hands, rule, target)
     played: list[list[Attempt]] = [[] for _ in hands]
     open_hands = list(range(len(hands)))

@@ -162,9 +162,7 @@ def solutions(values: Sequence[int], target: int = TARGET) -> list[Expr]:
         for x, exprs in _expressions(one).items():
             for op, x_first, y in _partners(x, goal):
                 for f in _expressions(other).get(y, ()):
-                    found.update(
-                        _canonical(op, e, f) if x_first else _canonical(op, f, e) for e in exprs
-                    )
+                    found.update(_canonical(op, e, f) if x_first else _canonical(op, f, e) for e in exprs)
     return sorted(found, key=to_infix)
 
 

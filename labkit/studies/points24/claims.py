@@ -14,6 +14,11 @@ VLAA = "Chen et al. 2025, SFT or RL? (VLAA-Thinking, arXiv 2504.11468)"
 RAZOR = "Shenfeld et al. 2025, RL's Razor (arXiv 2509.04259)"
 DIVERSE = "arXiv 2510.00237 (prompt diversity lets SFT generalise)"
 
+END_OF_DATA_STUDY = 150
+"""Updates after which amounts of SFT data are compared."""
+RL_STEPS_COMPARED = 50
+"""RL steps after which RL alone and RL after SFT are compared."""
+
 
 def at(frame: pd.DataFrame, arm: str, metric: str, step: int | None = None) -> dict[int, float]:
     """Seed -> `metric` of an arm at `step` (None: its last)."""
@@ -83,9 +88,6 @@ def _difference_of_rises(better: str, worse: str, metric: str):
     return differences
 
 
-_END_OF_DATA_STUDY = 150
-_RL_STEPS_COMPARED = 50
-
 CLAIMS = [
     Claim(
         id="points24/rl-raises-ood",
@@ -136,11 +138,11 @@ CLAIMS = [
         study="points24",
         source=f"{VLAA}, section 4",
         statement="With the same number of updates, more SFT data lowers out-of-distribution accuracy further.",
-        metric=f"out-of-distribution accuracy after {_END_OF_DATA_STUDY} updates, "
+        metric=f"out-of-distribution accuracy after {END_OF_DATA_STUDY} updates, "
         f"{DATA_SIZES[0]} hands minus all hands",
         arms=(f"sft-hands{DATA_SIZES[0]}", CHOSEN_SFT),
         differences=_between(
-            f"sft-hands{DATA_SIZES[0]}", CHOSEN_SFT, "ood_accuracy", worse_step=_END_OF_DATA_STUDY
+            f"sft-hands{DATA_SIZES[0]}", CHOSEN_SFT, "ood_accuracy", worse_step=END_OF_DATA_STUDY
         ),
         smallest=0.02,
         paper="Qwen2.5-VL-3B: relative drop 32.2 % at 25K examples, 47.0 % at 126K",
@@ -150,10 +152,10 @@ CLAIMS = [
         study="points24",
         source=f"{VLAA}, Table 4; {CHU}, section 5.4",
         statement="Long SFT before RL leaves RL worse out of distribution than RL alone.",
-        metric=f"out-of-distribution accuracy after {_RL_STEPS_COMPARED} RL steps, "
+        metric=f"out-of-distribution accuracy after {RL_STEPS_COMPARED} RL steps, "
         "RL alone minus RL after long SFT",
         arms=("grpo", "sft-long-grpo"),
-        differences=_between("grpo", "sft-long-grpo", "ood_accuracy", step=_RL_STEPS_COMPARED),
+        differences=_between("grpo", "sft-long-grpo", "ood_accuracy", step=RL_STEPS_COMPARED),
         smallest=0.02,
         paper="Qwen2-VL-7B: GRPO alone 32.5, after SFT 19.8",
     ),

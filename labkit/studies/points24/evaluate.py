@@ -9,7 +9,7 @@ import torch
 from transformers import PreTrainedModel
 
 from labkit.envs.points24 import compact
-from labkit.envs.points24.data import Hand, outcome_shares, out_of_distribution, split_hands, writable
+from labkit.envs.points24.data import Hand, out_of_distribution, outcome_shares, split_hands, writable
 from labkit.envs.points24.play import Codec, attempts, read_correctly
 from labkit.envs.points24.rules import Rule, has_face
 from labkit.lm.sampling import SamplingConfig, sample
@@ -37,7 +37,9 @@ def evaluation_sets(
     whose value multiset some training hand has are left out. Always the same hands.
     """
     if split not in ("validation", "test"):
-        raise ValueError(f"split {split!r} is not 'validation' or 'test'; one does not measure on training hands")
+        raise ValueError(
+            f"split {split!r} is not 'validation' or 'test'; one does not measure on training hands"
+        )
     hands = getattr(split_hands(), split)
     inside = [h for h in writable(hands, train_rule) if has_face(h)]
     outside = out_of_distribution(hands, train_rule, test_rule).hands

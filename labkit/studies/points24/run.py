@@ -113,9 +113,7 @@ def _grpo(config: RunConfig, stage: RLStage, codec: Codec, reference: PreTrained
     def next_prompts(state: TrainState) -> Prompts:
         rng = state.python_random()
         drawn = [shuffled(rng.choice(hands), rng) for _ in range(stage.grpo.prompts_per_step)]
-        judge = compact_judge(
-            codec, drawn, config.train_rule, REWARDS[stage.rewards], stage.grpo.group_size
-        )
+        judge = compact_judge(codec, drawn, config.train_rule, REWARDS[stage.rewards], stage.grpo.group_size)
         return codec.prompts(drawn, config.train_rule), judge
 
     return grpo_algorithm(stage.grpo, next_prompts, reference)
@@ -209,4 +207,3 @@ def cost(config: RunConfig) -> float:
             rows = stage.grpo.prompts_per_step * stage.grpo.group_size
             seconds += stage.steps * rows * 0.005 * stage.grpo.max_turns**0.8
     return seconds
-
