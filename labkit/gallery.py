@@ -40,8 +40,8 @@ def gallery() -> str:
         "# Gallery",
         "",
         "Drawn by `python -m labkit figures` from the data beside each figure (csv), which "
-        "`python -m labkit run STUDY --profile full` made. Bands and whiskers are 95 % bootstrap intervals over "
-        "seeds; the claims' intervals are Student's t.",
+        "`python -m labkit run STUDY --profile full` made. Bands and whiskers are 95 % bootstrap intervals "
+        "over seeds; the claims' intervals are Student's t.",
         "",
         "## Claims",
         "",
@@ -61,8 +61,9 @@ def gallery() -> str:
             "",
             f"Beside: {card['paper']}.",
         ]
-        parts += [f"- {ledger[c]['verdict']}: {ledger[c]['statement']}" for c in card["claims"]]
-        parts += [f"Data: [{Path(path).stem}.csv]({path.removesuffix('.png')}.csv)."]
+        if card["claims"]:
+            parts += ["", *(f"- {ledger[c]['verdict']}: {ledger[c]['statement']}" for c in card["claims"])]
+        parts += ["", f"Data: [{Path(path).stem}.csv]({path.removesuffix('.png')}.csv)."]
     return "\n".join(parts) + "\n"
 
 

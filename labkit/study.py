@@ -11,6 +11,7 @@ import hashlib
 import json
 import multiprocessing
 import os
+import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
@@ -34,8 +35,8 @@ class RunContext:
 
     seed: int
     """Seed of everything random in the run."""
-    checkpoint: Path
-    """Where the run may keep its unfinished state; removed when it ends well."""
+    folder: Path
+    """Where runs keep unfinished or shared state; emptied when all runs of the study are done."""
     report: Callable[[float], None]
     """Call with the share of the run that is done, 0 to 1."""
 
@@ -181,6 +182,7 @@ def run(
         finally:
             if own:
                 executor.shutdown(cancel_futures=True)
+    shutil.rmtree(unfinished_folder(study.name), ignore_errors=True)
     return load_study(study, profile, arms)
 
 
@@ -193,6 +195,11 @@ def _work(name: str, run: RunFunction, task: _Task, progress: Any) -> Rows:
     return _run_task(name, run, task, lambda share: progress.put((task, share)))
 
 
+def unfinished_folder(name: str) -> Path:
+    """Where runs of a study keep state that an interruption must not lose."""
+    return cache_dir() / "unfinished" / name
+
+
 def run_one(
     study: Study, arm: str, config: Any, seed: int, report: Callable[[float], None] = lambda share: None
 ) -> Rows:
@@ -201,11 +208,9 @@ def run_one(
 
 
 def _run_task(name: str, run: RunFunction, task: _Task, report: Callable[[float], None]) -> Rows:
-    checkpoint = cache_dir() / "unfinished" / f"{name}-{task.arm}-{task.seed}-{task.key}"
-    checkpoint.parent.mkdir(parents=True, exist_ok=True)
-    rows = run(task.config, RunContext(task.seed, checkpoint, report))
-    for left in checkpoint.parent.glob(checkpoint.name + "*"):
-        left.unlink()
+    folder = unfinished_folder(name)
+    folder.mkdir(parents=True, exist_ok=True)
+    rows = run(task.config, RunContext(task.seed, folder, report))
     return [{"arm": task.arm, "seed": task.seed, "config": task.key, **row} for row in rows]
 
 

@@ -21,6 +21,7 @@ os.environ.setdefault("MPLBACKEND", "agg")
 def pytest_configure(config: pytest.Config) -> None:
     # The user's cache stays untouched, and no test passes because of what lies in it.
     config.stash[CACHE] = os.environ["LABKIT_CACHE"] = tempfile.mkdtemp(prefix="labkit-tests-")
+    os.environ["LABKIT_PROGRESS"] = os.path.join(config.stash[CACHE], "progress.json")
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

@@ -24,7 +24,7 @@ def toy_run(config, context):
     log, here = Path(config.log), f"{config.slope}-{context.seed}"
     (log / f"{here}-{len(list(log.glob(here + '-*')))}").touch()
     if context.seed == config.crash_seed:
-        saved = Path(f"{context.checkpoint}.pt")
+        saved = context.folder / f"{here}.pt"
         if (log / "crash").exists():
             saved.write_text("half way")
             raise RuntimeError("out of memory")
@@ -105,8 +105,8 @@ def test_one_run_that_fails_costs_no_other_and_goes_on_from_its_checkpoint(log):
         "a finished run was made again"
     )
     assert len(frame) == 16
-    unfinished = Path(os.environ["LABKIT_CACHE"]) / "unfinished"
-    assert not list(unfinished.iterdir()), "a run that ended well leaves no checkpoint"
+    unfinished = Path(os.environ["LABKIT_CACHE"]) / "unfinished" / "toy"
+    assert not unfinished.exists(), "runs that all ended well leave no checkpoint"
 
 
 def test_a_changed_setting_makes_the_runs_of_its_arm_again_and_drops_the_old_rows(log):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
+from torch.utils.checkpoint import checkpoint
 from transformers import PreTrainedModel
 
 
@@ -67,6 +68,10 @@ def selected_logprobs(logits: Tensor, tokens: Tensor, temperature: float = 1.0) 
     return chosen - scaled.logsumexp(-1)
 
 
+MAX_LOGITS = 2**25
+"""Logits held at a time when scoring, in numbers (128 MiB in float32)."""
+
+
 def token_logprobs(
     model: PreTrainedModel,
     ids: Tensor,
@@ -74,9 +79,43 @@ def token_logprobs(
     num_completion: int,
     temperature: float = 1.0,
 ) -> Tensor:
-    """Log-probabilities `[batch, num_completion]` of the last `num_completion` tokens of each row."""
-    logits = completion_logits(model, ids, attention_mask, num_completion)
-    return selected_logprobs(logits, ids[:, -num_completion:], temperature)
+    """Log-probabilities `[batch, num_completion]` of the last `num_completion` tokens of each row.
+
+    Where the logits of all positions would exceed `MAX_LOGITS`, they are made and used in pieces, and
+    made again in the backward pass: a vocabulary of 50,000 words costs memory for one piece only.
+    """
+    tokens = ids[:, -num_completion:]
+    vocabulary = model.config.vocab_size
+    if tokens.numel() * vocabulary <= MAX_LOGITS:
+        logits = completion_logits(model, ids, attention_mask, num_completion)
+        return selected_logprobs(logits, tokens, temperature)
+    hidden = _completion_hidden(model, ids, attention_mask, num_completion).flatten(0, 1)
+    head = model.get_output_embeddings()
+
+    def score(states: Tensor, targets: Tensor) -> Tensor:
+        return selected_logprobs(head(states).float(), targets, temperature)
+
+    size = max(1, MAX_LOGITS // vocabulary)
+    pieces = [
+        checkpoint(score, states, targets, use_reentrant=False)
+        for states, targets in zip(hidden.split(size), tokens.flatten().split(size), strict=True)
+    ]
+    return torch.cat(pieces).view(tokens.shape)
+
+
+def _completion_hidden(
+    model: PreTrainedModel, ids: Tensor, attention_mask: Tensor, num_completion: int
+) -> Tensor:
+    """Last hidden states `[batch, num_completion, width]` that predict the completion's tokens."""
+    # Adapters are layers inside the model they adapt, so its decoder runs with them.
+    inner = model.get_base_model() if hasattr(model, "get_base_model") else model
+    if getattr(inner.config, "final_logit_softcapping", None) or getattr(inner.config, "logit_scale", None):
+        raise ValueError(
+            f"{type(inner).__name__} changes its logits after the output layer, which scoring in pieces "
+            "leaves out; use smaller micro-batches, so that the logits fit MAX_LOGITS at once"
+        )
+    states = inner.base_model(**model_inputs(ids, attention_mask), use_cache=False).last_hidden_state
+    return states[:, -num_completion - 1 : -1]
 
 
 def sequence_logprobs(logprobs: Tensor, completion_mask: Tensor) -> Tensor:

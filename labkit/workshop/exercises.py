@@ -89,10 +89,15 @@ class Exercise:
         """What the stub defines."""
         return re.search(r"^(?:def )?(\w+)(?=\(| =)", self.stub, re.MULTILINE).group(1)
 
+    @property
+    def cells(self) -> tuple[str, str, str]:
+        """Sources of the three code cells that a notebook has for it: task, stub, check."""
+        return f'show("{self.id}")', self.stub.strip(), f'check("{self.id}", {self.answer_name})'
+
     def check(self, answer: Any) -> CheckResult:
         """Judge an answer. Never raises: an untouched stub and an answer that fails are results too."""
         if is_untouched(answer, self.stub):
-            pass
+            return CheckResult(False, "Nothing to check yet: the stub is as it was.", NOT_ATTEMPTED)
         try:
             return CheckResult(True, self.examine(answer))
         except Mistake as mistake:

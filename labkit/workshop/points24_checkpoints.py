@@ -113,19 +113,13 @@ class CheckpointSlider(Panel):
         self._answers: dict[int, tuple[Snapshot, Answers]] = {}
         self._series: dict[str, list[Snapshot]] = {}
         self._updating = False
-        self.slider = widgets.SelectionSlider(
-            options=[("base", 0)],
-            description="Checkpoint",
-            style={"description_width": "initial"},
-            layout=widgets.Layout(width="min(520px, 100%)"),
-        )
+        self.slider = self._make_slider([0], 0)
         self.series = choice("Trained by", [], lambda _: self._series_chosen())
         self.hand = choice("Hand", [(hand_text(h), i) for i, h in enumerate(hands)], lambda _: self._show())
         self.reload_button = button(
             "Read checkpoints again", self.reload, "After more training: ask the new ones"
         )
         self._shown, self._status = widgets.HTML(), widgets.HTML()
-        self.slider.observe(lambda _: self._show(), "value")
         wrap = widgets.Layout(flex_flow="row wrap", align_items="center")
         super().__init__(
             [
@@ -149,6 +143,7 @@ class CheckpointSlider(Panel):
             answers = prepare(snapshot.model, self._codec, self._hands, self._rules)
             # With the snapshot beside it, the model lives as long as its id is a key.
             self._answers[id(snapshot.model)] = (snapshot, answers)
+        self._answers = {id(s.model): self._answers[id(s.model)] for s in snapshots}
         self._series = {}
         for snapshot in snapshots:
             self._series.setdefault(snapshot.series, []).append(snapshot)
@@ -188,14 +183,26 @@ class CheckpointSlider(Panel):
     def _series_chosen(self) -> None:
         if self._updating:
             return
-        # The step shown stays the same where the other series has it: that is the comparison one wants.
-        step = self.slider.value
+        # The place on the slider stays, so that one compares checkpoints of like compute.
+        place = self.slider.index
         steps = [s.step for s in self._series[self.series.value]]
-        self._updating = True
-        self.slider.options = [(f"step {number}" if number else "base", number) for number in steps]
-        self.slider.value = step if step in steps else steps[0]
-        self._updating = False
+        if steps != [number for _, number in self.slider.options]:
+            # A new slider: one whose options change keeps its old ends for the Home and End keys.
+            old, self.slider = self.slider, self._make_slider(steps, steps[min(place, len(steps) - 1)])
+            self.children = [self.slider if child is old else child for child in self.children]
+            old.close()
         self._show()
+
+    def _make_slider(self, steps: Sequence[int], step: int) -> widgets.SelectionSlider:
+        slider = widgets.SelectionSlider(
+            options=[(f"step {number}" if number else "base", number) for number in steps],
+            value=step,
+            description="Checkpoint",
+            style={"description_width": "initial"},
+            layout=widgets.Layout(width="min(520px, 100%)"),
+        )
+        slider.observe(lambda _: self._show(), "value")
+        return slider
 
     def _show(self) -> None:
         """Show what is ready; no model is asked here, so that dragging is instant."""

@@ -17,13 +17,16 @@ from labkit.envs.points24.play import Codec, attempts
 from labkit.lm.models import num_parameters
 from labkit.lm.training import StopTraining, TrainState, train
 from labkit.plotting import COLOURS, Look, new_figure
-from labkit.studies.points24.arms import CHOSEN_SFT, arms
+from labkit.studies.points24.arms import FORGETTING_SFT, arms
 from labkit.studies.points24.evaluate import EvaluationSet, evaluation_sets
-from labkit.studies.points24.run import RunConfig, Stage, start_stage
+from labkit.studies.points24.run import RunConfig, SFTStage, Stage, start_stage
 from labkit.study import active_profile
 
-METHODS = {"SFT": CHOSEN_SFT, "RL": "grpo"}
+METHODS = {"SFT": FORGETTING_SFT, "RL": "grpo"}
 """What can be trained -> arm of the study whose settings are used."""
+STEPS = {"SFT": 100, "RL": 40}
+"""Updates at workshop size: about the same compute, since an update of RL samples its data first."""
+NUM_EVALUATIONS = 10
 LOOKS = {"SFT": Look("SFT", COLOURS["orange"], marker="s"), "RL": Look("RL", COLOURS["blue"])}
 
 
@@ -32,7 +35,7 @@ class LiveConfig:
     """Size of a live run."""
 
     steps: int
-    """Updates of each method."""
+    """Updates in all."""
     evaluate_every: int
     """Steps between two evaluations."""
     max_hands: int
@@ -41,10 +44,11 @@ class LiveConfig:
     """Seed of the training data and of the rollouts."""
 
     @classmethod
-    def of_profile(cls, profile: str | None = None) -> LiveConfig:
+    def of_profile(cls, method: str, profile: str | None = None) -> LiveConfig:
         """Workshop size, or a few steps at the smoke profile; `full` runs are the study's own."""
-        small = (profile or active_profile()) == "smoke"
-        return cls(steps=4, evaluate_every=2, max_hands=8) if small else cls(40, 5, 60)
+        if (profile or active_profile()) == "smoke":
+            return cls(steps=4, evaluate_every=2, max_hands=8)
+        return cls(STEPS[method], STEPS[method] // NUM_EVALUATIONS, max_hands=60)
 
 
 @dataclass(frozen=True)
@@ -136,7 +140,10 @@ def stage_of(method: str, config: LiveConfig) -> tuple[RunConfig, Stage]:
         raise ValueError(f"method {method!r} is not one of {', '.join(METHODS)}")
     profile = "smoke" if active_profile() == "smoke" else "workshop"
     run_config = arms(profile)[METHODS[method]]
-    return run_config, replace(run_config.stages[0], steps=config.steps)
+    stage = replace(run_config.stages[0], steps=config.steps)
+    if profile == "smoke" and isinstance(stage, SFTStage):
+        stage = replace(stage, batch_size=8)
+    return run_config, stage
 
 
 def measure(model: PreTrainedModel, codec: Codec, sets: Sequence[EvaluationSet]) -> dict[str, float]:

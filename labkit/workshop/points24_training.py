@@ -58,7 +58,8 @@ class TrainingPanel(Panel):
         given = {name: size for name, size in sizes.items() if size is not None}
         if small := [name for name, size in given.items() if size < 1]:
             raise ValueError(f"{small[0]} is {given[small[0]]}; at least 1 is needed")
-        self.config = replace(LiveConfig.of_profile(), seed=seed, **given)
+        self.configs = {m: replace(LiveConfig.of_profile(m), seed=seed, **given) for m in METHODS}
+        """Size of each method's run."""
         self._base, self._codec = copy.deepcopy(model).eval().requires_grad_(False), codec
         self.runs: dict[str, LiveRun] = {}
         """Runs begun so far, by method."""
@@ -169,7 +170,8 @@ class TrainingPanel(Panel):
             if method in self.runs and self.runs[method].error is not None:
                 del self.runs[method]
             done = self.runs[method].step if method in self.runs else 0
-            until = self.config.steps if steps is None else min(done + steps, self.config.steps)
+            total = self.configs[method].steps
+            until = total if steps is None else min(done + steps, total)
             if done == until:
                 continue
             self._launch(method, until)
@@ -205,7 +207,7 @@ class TrainingPanel(Panel):
 
     def _launch(self, method: str, until: int | None = None) -> None:
         if method not in self.runs:
-            self.runs[method] = LiveRun(method, self._base, self._codec, self.config)
+            self.runs[method] = LiveRun(method, self._base, self._codec, self.configs[method])
         self._stop.clear()
         self._active = method
         # A daemon: a kernel that is shut down does not wait for the end of training.
@@ -232,16 +234,15 @@ class TrainingPanel(Panel):
         if run is not None:
             self._progress.value = self._progress_of(run)
         else:
-            self._progress.value = progress_html(
-                0, self.config.steps, f"step 0 of {self.config.steps}", "training progress"
-            )
+            total = self.configs[self.method.value].steps
+            self._progress.value = progress_html(0, total, f"step 0 of {total}", "training progress")
         evaluated = tuple((r.method, id(r), len(r.rows)) for r in self._ordered())
-        if evaluated != self._drawn or not active:
-            self._report(active)
-        if evaluated != self._drawn:
+        changed, self._drawn = evaluated != self._drawn, evaluated
+        if changed:
             self._pictures.clear()
             self._draw()
-            self._drawn = evaluated
+        if changed or not active:
+            self._report(active)
 
     def _progress_of(self, run: LiveRun) -> str:
         step, total = run.step, run.config.steps
@@ -263,7 +264,7 @@ class TrainingPanel(Panel):
         self._say(
             f"{run.method} {state} at step {run.step}. Solved at step {row['step']:.0f}: "
             f"{row['id_accuracy']:.0%} under the training rule, {row['ood_accuracy']:.0%} under the other "
-            f"(of {self.config.max_hands} hands each)."
+            f"(of {run.config.max_hands} hands each)."
         )
 
     def _draw(self) -> None:

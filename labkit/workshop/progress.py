@@ -23,8 +23,9 @@ LOCK_SECONDS = 5.0
 """How long to wait for another notebook that is writing."""
 
 State = dict[str, Any]
-_UNSAVED: dict[Path, State] = {}
-"""Progress of this session where the file cannot be written."""
+Change = Callable[[State], None]
+_PENDING: dict[Path, list[Change]] = {}
+"""Changes of this session that could not be written yet, by file."""
 
 
 def progress_path() -> Path:
@@ -40,43 +41,44 @@ def progress_path() -> Path:
 def read() -> State:
     """Progress so far; empty if there is none or the file cannot be used."""
     path = progress_path()
-    if path in _UNSAVED:
-        return copy.deepcopy(_UNSAVED[path])
     try:
-        return _parse(path.read_text(encoding="utf-8"))
+        state = _parse(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        return _empty()
+        state = _empty()
+    return _changed(state, _PENDING.get(path, ()))
 
 
-def update(change: Callable[[State], None]) -> State:
+def update(change: Change) -> State:
     """Apply `change` to the progress as it stands in the file, and write it if it differs.
 
     Read, changed and written under a lock, so that no notebook undoes what another wrote. A file that
     cannot be read is set aside as `.corrupt` and a new one begun. Where the file cannot be written
-    (no rights, disk full), progress is kept for this session only. Both are said in a printed line.
+    (no rights, disk full), changes are kept for this session and written as soon as it can be. Both are
+    said in a printed line.
     """
     path = progress_path()
+    pending = [*_PENDING.get(path, ()), change]
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(path.with_name(path.name + ".lock"), timeout=LOCK_SECONDS):
             before = _read_or_set_aside(path)
-            state = _changed(before, change)
+            state = _changed(before, pending)
             if state != before:
                 atomic_write_text(path, json.dumps(state, indent=1, ensure_ascii=False) + "\n")
-        _UNSAVED.pop(path, None)
+        _PENDING.pop(path, None)
+        return state
     # filelock raises NotImplementedError on file systems without locks.
     except (OSError, NotImplementedError) as error:
-        if path not in _UNSAVED:
-            print(
-                f"Progress is not saved ({type(error).__name__}); you can go on, it counts until you restart."
-            )
-        state = _UNSAVED[path] = _changed(read(), change)
-    return copy.deepcopy(state)
+        if path not in _PENDING:
+            print(f"Progress is not saved ({type(error).__name__}); it counts until you restart. Go on.")
+        _PENDING[path] = pending
+        return read()
 
 
-def _changed(state: State, change: Callable[[State], None]) -> State:
+def _changed(state: State, changes: Iterable[Change]) -> State:
     state = copy.deepcopy(state)
-    change(state)
+    for change in changes:
+        change(state)
     return state
 
 

@@ -193,3 +193,32 @@ def test_errors_say_what_was_given():
     for temperature in (0.0, -1.0):
         with pytest.raises(ValueError, match=f"{temperature} must be positive"):
             scoring.selected_logprobs(torch.zeros(2, 3), torch.tensor([0, 1]), temperature)
+
+
+def _scored(model, temperature=0.7):
+    ids, mask, completion = padded(2, 1)
+    scores = scoring.token_logprobs(model, ids, mask, completion.shape[1], temperature)
+    model.zero_grad()
+    (scores * completion).sum().backward()
+    gradients = [p.grad.clone() for p in model.parameters() if p.grad is not None]
+    return scores.detach(), gradients
+
+
+@pytest.mark.parametrize("adapted", [False, True], ids=["plain", "LoRA"])
+@pytest.mark.parametrize("build", [llama, gpt2])
+def test_scoring_in_pieces_changes_neither_values_nor_gradients(build, adapted, monkeypatch):
+    model = build()
+    if adapted:
+        from peft import LoraConfig, get_peft_model
+
+        with seeded(0):
+            model = get_peft_model(
+                model, LoraConfig(r=2, target_modules="all-linear", init_lora_weights=False)
+            )
+    whole, whole_gradients = _scored(model)
+    monkeypatch.setattr(scoring, "MAX_LOGITS", 2 * len(WORDS))
+    pieces, gradients = _scored(model)
+    torch.testing.assert_close(pieces, whole, atol=1e-5, rtol=0)
+    assert len(gradients) == len(whole_gradients) > 0
+    for piece, one in zip(gradients, whole_gradients, strict=True):
+        torch.testing.assert_close(piece, one, atol=1e-4, rtol=1e-4)

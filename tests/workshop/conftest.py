@@ -9,5 +9,5 @@ from labkit.workshop import progress
 def progress_file(tmp_path, monkeypatch):
     path = tmp_path / "ü b" / "progress.json"
     monkeypatch.setenv("LABKIT_PROGRESS", str(path))
-    monkeypatch.setattr(progress, "_UNSAVED", {})
+    monkeypatch.setattr(progress, "_PENDING", {})
     return path

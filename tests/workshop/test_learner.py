@@ -12,6 +12,7 @@ from labkit.envs.points24.data import out_of_distribution
 from labkit.workshop import exercises, learner, predictions, progress, rendering
 from labkit.workshop.exercises import get, of_notebook
 from labkit.workshop.learner import check, guess, hint, predict, reveal, show, solution
+from tests.workshop.wrong_answers_03 import RIGHT
 
 ID = "03.completion_mask"
 
@@ -104,14 +105,19 @@ def test_a_reference_answer_is_shown_as_code_that_passes(capsys):
     text = learner.solution_text(exercise)
     namespace = {}
     exec(text.partition("```python\n")[2].partition("```")[0], namespace)
-    assert exercise.check(namespace["control"]).passed
+    assert exercise.check(namespace[exercise.answer_name]).passed
+
+
+def test_labkits_own_function_handed_in_is_not_ones_own_answer():
+    check("03.ood_hands", out_of_distribution)
+    assert entry("03.ood_hands")["solved"] and not entry("03.ood_hands")["unaided"]
 
 
 def test_progress_tells_all_and_each(capsys):
-    check(ID, get(ID).solution)
+    check(ID, RIGHT[ID][0])
     hint("03.exact_value")
     solution("03.ood_hands")
-    check("03.ood_hands", out_of_distribution)
+    check("03.ood_hands", RIGHT["03.ood_hands"][0])
     check("03.exact_value", lambda expr: 1)
     capsys.readouterr()
     learner.progress("03")
@@ -270,7 +276,7 @@ def executed(tmp_path_factory):
     folder = tmp_path_factory.mktemp("notebook")
     cells = ["from labkit.workshop.learner import *", "predict('03.p', 'How much?', (0, 1))"]
     for exercise in of_notebook("03"):
-        cells += [f"show({exercise.id!r})", exercise.stub, f"check({exercise.id!r}, {exercise.answer_name})"]
+        cells += exercise.cells
     cells += ["reveal('03.p', 0.5)", "hint('03.ood_hands')", "def completion_mask(*args):\n    return 1 / 0"]
     cells += [f"check({ID!r}, completion_mask)", "progress('03')"]
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
@@ -280,6 +286,8 @@ def executed(tmp_path_factory):
     return notebook
 
 
+# A kernel that imports torch takes its time.
+@pytest.mark.slow
 def test_run_all_with_nothing_solved_runs_through(executed):
     outputs = [o for cell in executed.cells for o in cell.outputs]
     assert not [o for o in outputs if o.output_type in ("error", "stream")]
@@ -289,8 +297,9 @@ def test_run_all_with_nothing_solved_runs_through(executed):
     assert "open, 1 attempt" in texts[-1]
 
 
+@pytest.mark.slow
 def test_in_a_notebook_text_is_rich_and_reads_without_widgets(executed):
-    show_cell = next(cell for cell in executed.cells if cell.source == f"show({ID!r})")
+    show_cell = next(cell for cell in executed.cells if cell.source == get(ID).cells[0])
     task, buttons = show_cell.outputs
     assert "<details>" in task["data"]["text/markdown"] and "<details>" not in task["data"]["text/plain"]
     assert "application/vnd.jupyter.widget-view+json" in buttons["data"]
@@ -298,6 +307,7 @@ def test_in_a_notebook_text_is_rich_and_reads_without_widgets(executed):
     assert "between 0 and 1" in executed.cells[1].outputs[-1]["data"]["text/plain"]
 
 
+@pytest.mark.slow
 def test_in_a_notebook_an_error_names_the_line_of_the_cell(executed):
     last = [cell for cell in executed.cells if cell.source == f"check({ID!r}, completion_mask)"][-1]
     (card,) = last.outputs

@@ -161,7 +161,9 @@ def test_an_error_while_changing_leaves_the_file_as_it_was(progress_file):
     progress.record_hint(ID, 3)
 
 
-def test_where_nothing_can_be_written_the_session_still_counts(progress_file, monkeypatch, capsys):
+def test_where_nothing_can_be_written_the_session_still_counts_and_is_saved_later(
+    progress_file, monkeypatch, capsys
+):
     progress.record_hint(ID, 9)
 
     def full(*args):
@@ -173,6 +175,8 @@ def test_where_nothing_can_be_written_the_session_still_counts(progress_file, mo
         assert progress.read()["exercises"][ID]["hints"] == 4
         assert capsys.readouterr().out.count("Progress is not saved") == 1
     assert on_disk(progress_file)["exercises"][ID]["hints"] == 1
+    assert progress.record_hint(ID, 9) == 5
+    assert on_disk(progress_file)["exercises"][ID]["hints"] == 5
 
 
 def test_a_folder_that_cannot_be_made_is_no_error(tmp_path, monkeypatch, capsys):
@@ -189,6 +193,11 @@ def test_a_lock_that_another_holds_too_long_is_no_error(progress_file, monkeypat
     with FileLock(progress_file.with_name("progress.json.lock")):
         progress.record_hint(ID, 3)
     assert "not saved" in capsys.readouterr().out
+    progress.record_hint("03.ood_hands", 3)
+    assert {id: e["hints"] for id, e in on_disk(progress_file)["exercises"].items()} == {
+        ID: 1,
+        "03.ood_hands": 1,
+    }
 
 
 WRITER = """
@@ -200,7 +209,7 @@ for number in range(25):
         counter["n"] += 1
         state["exercises"][f"{sys.argv[1]}.{number}"] = {}
     progress.update(change)
-assert not progress._UNSAVED
+assert not progress._PENDING
 """
 
 

@@ -5,6 +5,7 @@ import random
 import re
 import threading
 import time
+from dataclasses import replace
 
 import ipywidgets as widgets
 import pytest
@@ -19,7 +20,7 @@ from labkit.plotting import new_figure
 from labkit.workshop import points24_checkpoints, points24_live, points24_play
 from labkit.workshop.controls import Refresher, debounced, figure_html, status_html
 from labkit.workshop.points24_answers import annotate, answer_html, hand_html, mistakes_text, parse_hand
-from labkit.workshop.points24_live import LiveConfig, LiveRun
+from labkit.workshop.points24_live import LiveConfig, LiveRun, stage_of
 from labkit.workshop.points24_play import example_hands, grade_formula
 from labkit.workshop.widgets import (
     TrainingPanel,
@@ -492,13 +493,34 @@ def test_dragging_asks_no_model_and_changes_what_is_shown(uninterrupted, codec, 
     assert forward_calls == [] and len(shown) == 6
 
 
-def test_the_step_stays_when_the_method_changes(uninterrupted, codec):
-    slider = checkpoint_slider(uninterrupted.snapshots, codec, [HAND, (4, 8, 11, 12)])
-    slider.slider.value = 4
+def test_the_place_stays_when_the_method_changes(uninterrupted, codec):
+    def snapshots():
+        sft, rl = (uninterrupted.runs[method].snapshots for method in ("SFT", "RL"))
+        return [*sft, *(replace(s, step=10 * s.step) for s in rl[:2])]
+
+    slider = checkpoint_slider(snapshots, codec, [HAND, (4, 8, 11, 12)])
+    slider.slider.value = 2
     slider.series.value = "RL"
-    assert slider.slider.value == 4 and status(slider).startswith("RL, step 4")
+    assert slider.slider.value == 20 and status(slider).startswith("RL, step 20")
+    assert slider.slider in slider.children
     slider.hand.value = 1
     assert "hand 4 8 J Q" in status(slider)
+    slider.series.value = "SFT"
+    slider.slider.value = 4
+    slider.series.value = "RL"
+    assert slider.slider.value == 20, "the last there is"
+
+
+def test_workshop_sizes_cost_both_methods_about_the_same_compute(monkeypatch):
+    assert LiveConfig.of_profile("SFT").steps < 10, "the smoke profile"
+    monkeypatch.setenv("LABKIT_PROFILE", "workshop")
+    sizes = {method: LiveConfig.of_profile(method) for method in ("SFT", "RL")}
+    assert all(8 <= size.steps / size.evaluate_every <= 12 for size in sizes.values())
+    sft, rl = (stage_of(method, size)[1] for method, size in sizes.items())
+    # Per sequence: 6 times parameters and tokens to train on it, 2 times to sample it.
+    sft_compute = 6 * sft.steps * sft.batch_size
+    rl_compute = 8 * rl.steps * rl.grpo.prompts_per_step * rl.grpo.group_size
+    assert 0.7 < sft_compute / rl_compute < 1.4
 
 
 def test_reading_again_asks_only_the_new_checkpoints(model, codec, forward_calls):

@@ -217,11 +217,7 @@ def _decode(text: str, start: int) -> tuple[_Object | None, int]:
         return None, start + 1
 
 
-def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is not JSON")
-
-
-_DECODER = json.JSONDecoder(object_pairs_hook=_Object, parse_constant=_refuse_constant)
+_DECODER = json.JSONDecoder(object_pairs_hook=_Object)
 
 
 def _integers(items: object) -> tuple[int, ...] | None:
@@ -234,7 +230,7 @@ def _integers(items: object) -> tuple[int, ...] | None:
 
 def _texts(items: object) -> list[str] | None:
     """A list of strings or integers as stripped strings; None for anything else."""
-    if type(items) is not list or any(type(item) not in (str, int) for item in items):
+    if type(items) is not list or not all(isinstance(item, (str, int)) for item in items):
         return None
     return [str(item).strip() for item in items]
 

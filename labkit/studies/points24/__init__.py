@@ -5,12 +5,12 @@ from __future__ import annotations
 from labkit.studies.points24.arms import arms
 from labkit.studies.points24.claims import CLAIMS
 from labkit.studies.points24.figures import draw_figures
-from labkit.studies.points24.run import cost, run
+from labkit.studies.points24.run import STUDY_VERSION, cost, run
 from labkit.study import Study
 
 STUDY = Study(
     name="points24",
-    version=1,
+    version=STUDY_VERSION,
     arms=arms,
     seeds={"smoke": 2, "workshop": 2, "full": 5},
     run=run,

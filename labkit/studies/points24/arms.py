@@ -13,6 +13,9 @@ SFT_LEARNING_RATES = (1e-4, 3e-4, 1e-3)
 CHOSEN_RATE = 3e-4
 """SFT's learning rate with the best in-distribution accuracy on validation hands (points24-tuning)."""
 CHOSEN_SFT = f"sft-{CHOSEN_RATE:g}"
+FORGETTING_RATE = 1e-3
+"""A rate at which SFT learns the training rule about as fast and forgets the other."""
+FORGETTING_SFT = f"sft-{FORGETTING_RATE:g}"
 DATA_SIZES = (25, 50, 100, 250)
 """Numbers of training hands besides all of them."""
 TURNS = (1, 3, 5)
@@ -23,19 +26,17 @@ GRPO = GRPOConfig(group_size=8, kl_coef=0.1)
 GRPO_LEARNING_RATE = 1e-4
 FAST_RATE, FAST_UPDATES = 3e-4, 4
 """A learning rate and number of updates a batch that are too much: for the control without clip."""
-MEASURE = (25, 50, 100, 150)
+MEASURE = (25, 50, 100, 150, 200, 300, 400)
 
 
 def _steps(profile: str) -> dict[str, int]:
     if profile == "full":
         return {
-            "sft": 200, "short": 25, "data": 150, "grpo": 200, "reverse": 100, "after": 50, "turns": 60,
-            "fast": 50,
+            "sft-1e-4": 200, "sft-3e-4": 500, "sft-1e-3": 500, "sft-control": 300, "short": 25, "data": 150,
+            "grpo": 200, "reverse": 100, "after": 50, "turns": 30, "fast": 50,
         }  # fmt: skip
     number = 40 if profile == "workshop" else 2
-    return dict.fromkeys(("sft", "data", "grpo", "reverse", "after", "turns", "fast"), number) | {
-        "short": number // 2
-    }
+    return dict.fromkeys(_steps("full"), number) | {"short": number // 2}
 
 
 def arms(profile: str) -> Mapping[str, RunConfig]:
@@ -48,21 +49,21 @@ def arms(profile: str) -> Mapping[str, RunConfig]:
         rules = (FACES_AS_RANK, FACES_AS_TEN) if reverse else (FACES_AS_TEN, FACES_AS_RANK)
         return RunConfig(*rules, stages, **{"evaluate_at": MEASURE, "max_hands": sizes[profile]} | changes)
 
-    def sft(number: int, rate: float = CHOSEN_RATE, **changes) -> SFTStage:
+    def sft(number: int, rate: float = FORGETTING_RATE, **changes) -> SFTStage:
         return SFTStage(number, rate, **changes)
 
     def rl(number: int, rate: float = GRPO_LEARNING_RATE, **changes) -> RLStage:
         return RLStage(number, rate, replace(grpo, **changes))
 
-    configs = {f"sft-{lr:g}": config(sft(steps["sft"], lr)) for lr in SFT_LEARNING_RATES}
+    sft_steps = dict(zip(SFT_LEARNING_RATES, ("sft-1e-4", "sft-3e-4", "sft-1e-3"), strict=True))
+    configs = {f"sft-{lr:g}": config(sft(steps[name], lr)) for lr, name in sft_steps.items()}
     configs["grpo"] = config(rl(steps["grpo"]))
     configs["reverse-sft"] = config(sft(steps["reverse"]), reverse=True)
     configs["reverse-grpo"] = config(rl(steps["reverse"]), reverse=True)
-    configs["sft-varied"] = config(sft(steps["sft"], varied_rules=True))
-    configs["reader-sft"] = config(sft(steps["sft"]), base="many-rules")
-    configs["reader-grpo"] = config(rl(steps["reverse"]), base="many-rules")
+    configs["sft-varied"] = config(sft(steps["sft-control"], varied_rules=True))
+    configs["reader-sft"] = config(sft(steps["sft-control"]), base="many-rules")
     configs["sft-short-grpo"] = config(sft(steps["short"]), rl(steps["after"]))
-    configs["sft-long-grpo"] = config(sft(steps["sft"]), rl(steps["after"]))
+    configs["sft-long-grpo"] = config(sft(steps["sft-1e-3"]), rl(steps["after"]))
     for size in DATA_SIZES:
         configs[f"sft-hands{size}"] = config(sft(steps["data"], num_hands=size), evaluate_at=())
     for turns in TURNS:

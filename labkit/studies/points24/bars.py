@@ -11,9 +11,9 @@ from matplotlib.axes import Axes
 
 from labkit.plotting import COLOURS, Look, draw_bars, new_figure
 from labkit.statistics import bootstrap_interval
-from labkit.studies.points24.arms import CHOSEN_SFT, DATA_SIZES, TURNS
+from labkit.studies.points24.arms import CHOSEN_SFT, DATA_SIZES, FORGETTING_SFT, TURNS
 from labkit.studies.points24.claims import END_OF_DATA_STUDY, RL_STEPS_COMPARED, at
-from labkit.studies.points24.curves import BASE, LABELS, RL, SFT, Drawn
+from labkit.studies.points24.curves import BASE, FAST_SFT, LABELS, RL, SFT, Drawn
 
 RULE_LOOKS = {
     "id_accuracy": Look("training rule", COLOURS["sky"]),
@@ -61,7 +61,9 @@ def _both_rules(ax: Axes, data: pd.DataFrame, bars: Mapping[str, tuple[str, int 
 def data_amount(data: pd.DataFrame) -> Drawn:
     """SFT data amount against accuracy after the same number of updates."""
     figure, (ax,) = new_figure(width=6, height=3.8)
-    bars = {str(n): (f"sft-hands{n}", None) for n in DATA_SIZES} | {"all": (CHOSEN_SFT, END_OF_DATA_STUDY)}
+    bars = {str(n): (f"sft-hands{n}", None) for n in DATA_SIZES} | {
+        "all": (FORGETTING_SFT, END_OF_DATA_STUDY)
+    }
     table = _both_rules(ax, data, bars)
     ax.set(xlabel=f"training hands ({END_OF_DATA_STUDY} updates of 64 sequences each)")
     return figure, table
@@ -74,7 +76,7 @@ def sft_before_rl(data: pd.DataFrame) -> Drawn:
         "RL alone": ("grpo", RL_STEPS_COMPARED),
         "short SFT + RL": ("sft-short-grpo", None),
         "long SFT + RL": ("sft-long-grpo", None),
-        "long SFT": (CHOSEN_SFT, None),
+        "long SFT": (FORGETTING_SFT, None),
     }
     table = _both_rules(ax, data, bars)
     ax.set_title(f"{RL_STEPS_COMPARED} steps of RL after no, short and long SFT")
@@ -106,25 +108,34 @@ def beside_paper(data: pd.DataFrame) -> Drawn:
     """Base, RL and SFT under the other rule: ours in both directions, and the paper's table."""
     figure, axes = new_figure(3, width=3.4)
     panels = {
-        "Ours, 10 → 11/12/13": ("grpo", CHOSEN_SFT),
-        "Ours, 11/12/13 → 10": ("reverse-grpo", "reverse-sft"),
+        "Ours, 10 → 11/12/13": {
+            "base": ("grpo", 0),
+            "RL": ("grpo", None),
+            "SFT 3e-4": (CHOSEN_SFT, None),
+            "SFT 1e-3": (FORGETTING_SFT, None),
+        },
+        "Ours, 11/12/13 → 10": {
+            "base": ("reverse-grpo", 0),
+            "RL": ("reverse-grpo", None),
+            "SFT 1e-3": ("reverse-sft", None),
+        },
     }
+    looks = {"base": BASE, "RL": RL, "SFT 3e-4": SFT, "SFT 1e-3": FAST_SFT, "SFT": FAST_SFT}
     tables = []
-    for title, (rl, sft) in panels.items():
-        bars = (("base", rl, 0), ("RL", rl, None), ("SFT", sft, None))
+    for title, bars in panels.items():
         tables.append(
             pd.DataFrame(
                 _row((100 * v for v in at(data, arm, "ood_accuracy", step).values()), who=title, bar=bar)
-                for bar, arm, step in bars
+                for bar, (arm, step) in bars.items()
             )
         )
     paper = pd.DataFrame({"who": "Paper, GP-L", "bar": list(PAPER_OOD), "mean": list(PAPER_OOD.values())})
-    tables.append(paper.assign(low=paper["mean"], high=paper["mean"]))
+    tables.append(paper.assign(low=np.nan, high=np.nan))
     for ax, table in zip(axes, tables, strict=True):
         for position, (_, row) in enumerate(table.iterrows()):
-            look = {"base": BASE, "RL": RL, "SFT": SFT}[row["bar"]]
-            draw_bars(ax, [position], pd.DataFrame([row]), look, width=0.65)
-            ax.text(position, row["high"], f"{row['mean']:.1f}", ha="center", va="bottom", fontsize=9)
+            draw_bars(ax, [position], pd.DataFrame([row]), looks[row["bar"]], width=0.65)
+            top = np.nanmax([row["mean"], row["high"]])
+            ax.text(position, top, f"{row['mean']:.1f}", ha="center", va="bottom", fontsize=9)
         ax.set_xticks(range(len(table)), table["bar"])
         ax.set_title(table["who"].iloc[0])
         ax.margins(y=0.15)
@@ -138,8 +149,9 @@ def outcomes(data: pd.DataFrame) -> Drawn:
     bars = {
         "base": ("grpo", 0),
         "RL": ("grpo", None),
-        "SFT": (CHOSEN_SFT, None),
-        "SFT, varied rules": ("sft-varied", None),
+        "SFT, lr 3e-4": (CHOSEN_SFT, None),
+        "SFT, lr 1e-3": (FORGETTING_SFT, None),
+        "SFT 1e-3, varied rules": ("sft-varied", None),
     }
     table = pd.DataFrame(
         {

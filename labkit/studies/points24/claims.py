@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pandas as pd
 
 from labkit.claims import Claim, seed_differences
 from labkit.statistics import first_crossing
-from labkit.studies.points24.arms import CHOSEN_SFT, DATA_SIZES
+from labkit.studies.points24.arms import CHOSEN_SFT, DATA_SIZES, FORGETTING_SFT
 
 CHU = "Chu et al. 2025, SFT Memorizes, RL Generalizes (arXiv 2501.17161)"
 VLAA = "Chen et al. 2025, SFT or RL? (VLAA-Thinking, arXiv 2504.11468)"
 RAZOR = "Shenfeld et al. 2025, RL's Razor (arXiv 2509.04259)"
+OOD = "ood_accuracy"
 DIVERSE = "arXiv 2510.00237 (prompt diversity lets SFT generalise)"
 
 END_OF_DATA_STUDY = 150
 """Updates after which amounts of SFT data are compared."""
 RL_STEPS_COMPARED = 50
 """RL steps after which RL alone and RL after SFT are compared."""
+CONTROL_STEPS = 300
+"""Updates after which SFT is compared with its controls (varied rules, another base)."""
+EARLY_STEP = 300
+"""Where SFT at the chosen rate did best out of distribution on validation hands."""
 
 
 def at(frame: pd.DataFrame, arm: str, metric: str, step: int | None = None) -> dict[int, float]:
@@ -32,7 +39,7 @@ def at(frame: pd.DataFrame, arm: str, metric: str, step: int | None = None) -> d
     return dict(zip(rows["seed"], rows[metric], strict=True))
 
 
-def matched(frame: pd.DataFrame, metric: str) -> tuple[dict[int, float], dict[int, float]]:
+def matched(frame: pd.DataFrame, metric: str, sft_arm: str) -> tuple[dict[int, float], dict[int, float]]:
     """`metric` of GRPO at its end, and of SFT where its in-distribution accuracy is the same.
 
     SFT's value is interpolated between measurements at the first point where its in-distribution
@@ -40,85 +47,118 @@ def matched(frame: pd.DataFrame, metric: str) -> tuple[dict[int, float], dict[in
     """
     rl, target = at(frame, "grpo", metric), at(frame, "grpo", "id_accuracy")
     sft = {}
-    for seed, rows in frame[frame["arm"] == CHOSEN_SFT].groupby("seed"):
+    for seed, rows in frame[frame["arm"] == sft_arm].groupby("seed"):
         rows = rows.sort_values("step")
-        value = first_crossing(rows["id_accuracy"].tolist(), rows[metric].tolist(), target.get(seed, np.inf))
+        curves = rows["id_accuracy"].tolist(), rows[metric].tolist()
+        value = first_crossing(*curves, target.get(seed, np.inf))
         if np.isfinite(value):
             sft[seed] = value
     return rl, sft
 
 
-def _rise(arm: str, metric: str, sign: float = 1.0):
-    """Last minus first value of a metric, times `sign`, for each seed."""
-
-    def differences(frame: pd.DataFrame) -> list[float]:
-        return [sign * d for d in seed_differences(at(frame, arm, metric), at(frame, arm, metric, 0))]
-
-    return differences
+Point = tuple[str, str, int | None]
+"""Arm, metric, step (None: the last)."""
+Differences = Callable[[pd.DataFrame], list[float]]
 
 
-def _between(better: str, worse: str, metric: str, step: int | None = None, worse_step: int | None = None):
-    """`better` minus `worse` on a metric, seed by seed."""
-
-    def differences(frame: pd.DataFrame) -> list[float]:
-        return seed_differences(at(frame, better, metric, step), at(frame, worse, metric, worse_step))
-
-    return differences
+def _between(better: Point, worse: Point) -> Differences:
+    """`better - worse`, seed by seed."""
+    return lambda frame: seed_differences(at(frame, *better), at(frame, *worse))
 
 
-def _matched_ood(frame: pd.DataFrame) -> list[float]:
-    return seed_differences(*matched(frame, "ood_accuracy"))
+def _rise(arm: str, metric: str) -> Differences:
+    """Last minus first value of a metric."""
+    return _between((arm, metric, None), (arm, metric, 0))
+
+
+def _fall(arm: str, metric: str) -> Differences:
+    """First minus last value of a metric."""
+    return _between((arm, metric, 0), (arm, metric, None))
+
+
+def _difference_of_rises(better: str, worse: str, metric: str, step: int | None = None) -> Differences:
+    """How much more a metric rises from 0 to `step` in `better` than in `worse`, seed by seed."""
+
+    def rise(frame: pd.DataFrame, arm: str) -> dict[int, float]:
+        first, last = at(frame, arm, metric, 0), at(frame, arm, metric, step)
+        return {seed: last[seed] - first[seed] for seed in last}
+
+    return lambda frame: seed_differences(rise(frame, better), rise(frame, worse))
+
+
+def _matched_ood(sft_arm: str) -> Differences:
+    return lambda frame: seed_differences(*matched(frame, OOD, sft_arm))
 
 
 def _matched_kl(frame: pd.DataFrame) -> list[float]:
-    rl, sft = matched(frame, "id_kl")
+    rl, sft = matched(frame, "id_kl", CHOSEN_SFT)
     return seed_differences(sft, rl)
-
-
-def _difference_of_rises(better: str, worse: str, metric: str):
-    """How much more a metric rises from first to last in `better` than in `worse`, seed by seed."""
-
-    def rise(frame: pd.DataFrame, arm: str) -> dict[int, float]:
-        first, last = at(frame, arm, metric, 0), at(frame, arm, metric)
-        return {seed: last[seed] - first[seed] for seed in last}
-
-    def differences(frame: pd.DataFrame) -> list[float]:
-        return seed_differences(rise(frame, better), rise(frame, worse))
-
-    return differences
 
 
 CLAIMS = [
     Claim(
         id="points24/rl-raises-ood",
         study="points24",
-        source=f"{CHU}, Fig. 5 and Table 1",
+        source=f"{CHU}, Fig. 5",
         statement="RL with an outcome reward raises accuracy under the rule it was not trained on.",
         metric="out-of-distribution accuracy, end minus base",
         arms=("grpo",),
-        differences=_rise("grpo", "ood_accuracy"),
+        differences=_rise("grpo", OOD),
         smallest=0.02,
         paper="GP-L 11.5 → 15.0 %",
     ),
     Claim(
         id="points24/sft-lowers-ood",
         study="points24",
-        source=f"{CHU}, Fig. 5 and Table 1",
-        statement="SFT on solved hands of one rule lowers accuracy under the other.",
+        source=f"{CHU}, Fig. 5",
+        statement="SFT on solved hands of one rule (learning rate 1e-3) lowers accuracy under the other.",
         metric="out-of-distribution accuracy, base minus end",
-        arms=(CHOSEN_SFT,),
-        differences=_rise(CHOSEN_SFT, "ood_accuracy", -1.0),
+        arms=(FORGETTING_SFT,),
+        differences=_fall(FORGETTING_SFT, OOD),
         smallest=0.02,
         paper="GP-L 11.5 → 3.4 %",
+    ),
+    Claim(
+        id="points24/sft-lowers-ood-gentle",
+        study="points24",
+        source=f"{CHU}, Fig. 5",
+        statement="SFT at the gentler rate chosen on validation hands (3e-4) lowers it too.",
+        metric="out-of-distribution accuracy, base minus end",
+        arms=(CHOSEN_SFT,),
+        differences=_fall(CHOSEN_SFT, OOD),
+        smallest=0.02,
+        paper="GP-L 11.5 → 3.4 %",
+    ),
+    Claim(
+        id="points24/sft-peaks-early",
+        study="points24",
+        source=DIVERSE,
+        statement="Out of distribution, SFT peaks early and then falls.",
+        metric=f"out-of-distribution accuracy at update {EARLY_STEP} minus at the end, learning rate 3e-4",
+        arms=(CHOSEN_SFT,),
+        differences=_between((CHOSEN_SFT, OOD, EARLY_STEP), (CHOSEN_SFT, OOD, None)),
+        smallest=0.02,
+        paper="shown as curves",
     ),
     Claim(
         id="points24/rl-better-at-matched-id",
         study="points24",
         source=f"{CHU}, Fig. 5",
         statement="Where both solve as many hands of the training rule, RL solves more of the other rule.",
-        metric="out-of-distribution accuracy, GRPO minus SFT at the same in-distribution accuracy",
+        metric="out-of-distribution accuracy, GRPO minus SFT (3e-4) at the same in-distribution accuracy",
         arms=("grpo", CHOSEN_SFT),
-        differences=_matched_ood,
+        differences=_matched_ood(CHOSEN_SFT),
+        smallest=0.02,
+        paper="shown as curves",
+    ),
+    Claim(
+        id="points24/rl-better-at-matched-id-fast-sft",
+        study="points24",
+        source=f"{CHU}, Fig. 5",
+        statement="The same against SFT at the rate that forgets (1e-3).",
+        metric="out-of-distribution accuracy, GRPO minus SFT (1e-3) at the same in-distribution accuracy",
+        arms=("grpo", FORGETTING_SFT),
+        differences=_matched_ood(FORGETTING_SFT),
         smallest=0.02,
         paper="shown as curves",
     ),
@@ -126,8 +166,8 @@ CLAIMS = [
         id="points24/rl-spends-less-kl",
         study="points24",
         source=RAZOR,
-        statement="To reach the same accuracy on the training rule, RL moves less far from the base than SFT.",
-        metric="KL from the base in nats a response, SFT minus GRPO at the same in-distribution accuracy",
+        statement="To reach the same accuracy on the training rule, RL moves less far from the base.",
+        metric="KL from the base in nats a response, SFT (3e-4) minus GRPO at the same accuracy",
         arms=("grpo", CHOSEN_SFT),
         differences=_matched_kl,
         smallest=0.1,
@@ -136,13 +176,13 @@ CLAIMS = [
     Claim(
         id="points24/more-sft-data-hurts-ood",
         study="points24",
-        source=f"{VLAA}, section 4",
-        statement="With the same number of updates, more SFT data lowers out-of-distribution accuracy further.",
+        source=VLAA,
+        statement="With the same number of updates, more SFT data hurts more out of distribution.",
         metric=f"out-of-distribution accuracy after {END_OF_DATA_STUDY} updates, "
         f"{DATA_SIZES[0]} hands minus all hands",
-        arms=(f"sft-hands{DATA_SIZES[0]}", CHOSEN_SFT),
+        arms=(f"sft-hands{DATA_SIZES[0]}", FORGETTING_SFT),
         differences=_between(
-            f"sft-hands{DATA_SIZES[0]}", CHOSEN_SFT, "ood_accuracy", worse_step=END_OF_DATA_STUDY
+            (f"sft-hands{DATA_SIZES[0]}", OOD, None), (FORGETTING_SFT, OOD, END_OF_DATA_STUDY)
         ),
         smallest=0.02,
         paper="Qwen2.5-VL-3B: relative drop 32.2 % at 25K examples, 47.0 % at 126K",
@@ -150,14 +190,14 @@ CLAIMS = [
     Claim(
         id="points24/long-sft-hurts-rl",
         study="points24",
-        source=f"{VLAA}, Table 4; {CHU}, section 5.4",
+        source=f"{VLAA}; {CHU}",
         statement="Long SFT before RL leaves RL worse out of distribution than RL alone.",
         metric=f"out-of-distribution accuracy after {RL_STEPS_COMPARED} RL steps, "
         "RL alone minus RL after long SFT",
         arms=("grpo", "sft-long-grpo"),
-        differences=_between("grpo", "sft-long-grpo", "ood_accuracy", step=RL_STEPS_COMPARED),
+        differences=_between(("grpo", OOD, RL_STEPS_COMPARED), ("sft-long-grpo", OOD, None)),
         smallest=0.02,
-        paper="Qwen2-VL-7B: GRPO alone 32.5, after SFT 19.8",
+        paper="Qwen2-VL-7B: GRPO alone 32.5, after SFT 19.8; from over-fitted SFT under 1 %",
     ),
     Claim(
         id="points24/more-turns-gain-more",
@@ -174,10 +214,10 @@ CLAIMS = [
         id="points24/varied-rules-help-sft",
         study="points24",
         source=DIVERSE,
-        statement="SFT on prompts with varied rules keeps out-of-distribution accuracy that SFT on one rule loses.",
-        metric="out-of-distribution accuracy at the end, varied minus one rule",
-        arms=("sft-varied", CHOSEN_SFT),
-        differences=_between("sft-varied", CHOSEN_SFT, "ood_accuracy"),
+        statement="SFT on prompts with varied rules keeps what SFT on one rule loses.",
+        metric=f"out-of-distribution accuracy after {CONTROL_STEPS} updates, varied minus one rule",
+        arms=("sft-varied", FORGETTING_SFT),
+        differences=_between(("sft-varied", OOD, CONTROL_STEPS), (FORGETTING_SFT, OOD, CONTROL_STEPS)),
         smallest=0.02,
         paper="SFT matches RL with diverse prompts and chain of thought",
     ),
@@ -185,10 +225,10 @@ CLAIMS = [
         id="points24/reading-base-keeps-ood",
         study="points24",
         source="ours: is it SFT that memorises, or a base that knows its rules by heart?",
-        statement="From a base that reads any rule, SFT on one rule keeps out-of-distribution accuracy.",
-        metric="change of out-of-distribution accuracy by SFT, base of many rules minus base of two",
-        arms=("reader-sft", CHOSEN_SFT),
-        differences=_difference_of_rises("reader-sft", CHOSEN_SFT, "ood_accuracy"),
+        statement="A base that reads any rule loses less to SFT on one rule than a base that knows two.",
+        metric=f"change of out-of-distribution accuracy by {CONTROL_STEPS} updates, many rules minus two",
+        arms=("reader-sft", FORGETTING_SFT),
+        differences=_difference_of_rises("reader-sft", FORGETTING_SFT, OOD, CONTROL_STEPS),
         smallest=0.02,
         paper="not measured there",
     ),
@@ -196,10 +236,10 @@ CLAIMS = [
         id="points24/sft-lowers-ood-reverse",
         study="points24",
         source=f"{CHU}, the other direction (not in the paper)",
-        statement="SFT on faces = 11, 12, 13 lowers accuracy under faces = 10.",
+        statement="SFT on faces = 11, 12, 13 (learning rate 1e-3) lowers accuracy under faces = 10.",
         metric="out-of-distribution accuracy, base minus end",
         arms=("reverse-sft",),
-        differences=_rise("reverse-sft", "ood_accuracy", -1.0),
+        differences=_fall("reverse-sft", OOD),
         smallest=0.02,
         paper="not measured there",
     ),
@@ -210,7 +250,9 @@ CLAIMS = [
         statement="With several updates a batch at a high learning rate, the clip keeps RL from collapsing.",
         metric="in-distribution accuracy at the end, with clip minus without",
         arms=("grpo-fast", "grpo-fast-unclipped"),
-        differences=_between("grpo-fast", "grpo-fast-unclipped", "id_accuracy"),
+        differences=_between(
+            ("grpo-fast", "id_accuracy", None), ("grpo-fast-unclipped", "id_accuracy", None)
+        ),
         smallest=0.02,
         paper="motivates the clip; no number for this setting",
     ),

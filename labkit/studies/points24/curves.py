@@ -10,21 +10,22 @@ from matplotlib.figure import Figure
 
 from labkit.plotting import COLOURS, Look, draw_line, new_figure
 from labkit.statistics import summarise
-from labkit.studies.points24.arms import CHOSEN_SFT, SFT_LEARNING_RATES
+from labkit.studies.points24.arms import CHOSEN_SFT, FORGETTING_SFT, SFT_LEARNING_RATES
+from labkit.studies.points24.claims import CONTROL_STEPS
 
 Drawn = tuple[Figure, pd.DataFrame]
 
-SFT = Look("SFT", COLOURS["orange"], "--", "s")
+SFT = Look("SFT, lr 3e-4", COLOURS["yellow"], "-.", "^")
+FAST_SFT = Look("SFT, lr 1e-3", COLOURS["orange"], "--", "s")
 RL = Look("RL (GRPO)", COLOURS["blue"], "-", "o")
 BASE = Look("base", COLOURS["grey"], ":", "D")
 LOOKS = {
     CHOSEN_SFT: SFT,
     "grpo": RL,
-    "sft-0.0001": Look("SFT, lr 1e-4", COLOURS["yellow"], ":", "v"),
-    "sft-0.001": Look("SFT, lr 1e-3", COLOURS["purple"], "-.", "^"),
+    FORGETTING_SFT: FAST_SFT,
+    "sft-0.0001": Look("SFT, lr 1e-4", COLOURS["purple"], ":", "v"),
     "sft-varied": Look("SFT, varied rules", COLOURS["green"], "-.", "^"),
     "reader-sft": Look("SFT, base of many rules", COLOURS["sky"], ":", "v"),
-    "reader-grpo": Look("RL, base of many rules", COLOURS["purple"], (0, (3, 3)), "P"),
     "grpo-fast": Look("with clip", COLOURS["blue"], "-", "o"),
     "grpo-fast-unclipped": Look("without clip", COLOURS["purple"], ":", "v"),
 }
@@ -68,7 +69,7 @@ def _mark_base(axes: Axes, rows: pd.DataFrame, metric: str) -> None:
 def compute_curves(data: pd.DataFrame) -> Drawn:
     """Accuracy under both rules against training compute, SFT and RL."""
     titles = {"id_accuracy": "In distribution (10)", "ood_accuracy": "Out of distribution (11, 12, 13)"}
-    return _panels(data, [CHOSEN_SFT, "grpo"], titles, "compute", "training compute (FLOPs)")
+    return _panels(data, [FORGETTING_SFT, CHOSEN_SFT, "grpo"], titles, "compute", "training compute (FLOPs)")
 
 
 def learning_rates(data: pd.DataFrame) -> Drawn:
@@ -80,14 +81,14 @@ def learning_rates(data: pd.DataFrame) -> Drawn:
 def reading(data: pd.DataFrame) -> Drawn:
     """Reading cards apart from solving, under the other rule."""
     titles = {"ood_reading": "All four cards read right", "ood_accuracy": "Solved"}
-    return _panels(data, [CHOSEN_SFT, "grpo"], titles, "compute", "training compute (FLOPs)")
+    return _panels(data, [FORGETTING_SFT, CHOSEN_SFT, "grpo"], titles, "compute", "training compute (FLOPs)")
 
 
 def two_bases(data: pd.DataFrame) -> Drawn:
-    """SFT and RL from a base that knows two rules by heart and from one that reads any."""
+    """SFT at 1e-3 from a base that knows two rules, from one that reads any, and on varied rules."""
     titles = {"id_accuracy": "Training rule", "ood_accuracy": "Other rule", "ood_reading": "Reading"}
-    arms = [CHOSEN_SFT, "grpo", "reader-sft", "reader-grpo"]
-    return _panels(data, arms, titles, "step", "updates")
+    arms = [FORGETTING_SFT, "reader-sft", "sft-varied"]
+    return _panels(data[data["step"] <= CONTROL_STEPS], arms, titles, "step", "updates")
 
 
 def collapse(data: pd.DataFrame) -> Drawn:
@@ -100,7 +101,7 @@ def trade_off(data: pd.DataFrame) -> Drawn:
     """Out-of-distribution against in-distribution accuracy: the path of each run."""
     figure, (ax,) = new_figure(width=5.5, height=4)
     drawn = []
-    for arm in (CHOSEN_SFT, "sft-varied", "reader-sft", "grpo"):
+    for arm in (FORGETTING_SFT, CHOSEN_SFT, "sft-varied", "grpo"):
         look = LOOKS[arm]
         for seed, rows in data[data["arm"] == arm].groupby("seed"):
             rows = rows.sort_values("step")[["arm", "seed", "step", *ACCURACIES]]
@@ -126,7 +127,7 @@ def divergence(data: pd.DataFrame) -> Drawn:
     figure, axes = new_figure(2)
     drawn = []
     for ax, metric in zip(axes, ACCURACIES, strict=True):
-        for arm in (CHOSEN_SFT, "grpo"):
+        for arm in (FORGETTING_SFT, CHOSEN_SFT, "grpo"):
             mean = data[data["arm"] == arm].groupby("step")[["id_kl", metric]].mean().reset_index()
             look = LOOKS[arm]
             ax.plot(

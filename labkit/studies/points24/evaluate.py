@@ -10,7 +10,8 @@ from transformers import PreTrainedModel
 
 from labkit.envs.points24 import compact
 from labkit.envs.points24.data import Hand, out_of_distribution, outcome_shares, split_hands, writable
-from labkit.envs.points24.play import Codec, attempts, read_correctly
+from labkit.envs.points24.metrics import reading_accuracy
+from labkit.envs.points24.play import Codec, attempts
 from labkit.envs.points24.rules import Rule, has_face
 from labkit.lm.sampling import SamplingConfig, sample
 from labkit.lm.scoring import completion_logits, entropy, kl_to_reference
@@ -56,7 +57,7 @@ def evaluate(
     sets: Sequence[EvaluationSet],
     *,
     max_turns: int = 1,
-    num_divergence: int = 96,
+    num_divergence: int = 64,
 ) -> dict[str, float]:
     """Metrics by set, prefixed `id_` and `ood_`.
 
@@ -69,11 +70,10 @@ def evaluate(
         played = attempts(model, codec, part.hands, part.rule, max_turns=max_turns)
         first = [a[0].verdict for a in played]
         solved = [a[-1].verdict.correct for a in played]
-        read = [read_correctly(v, h, part.rule) for v, h in zip(first, part.hands, strict=True)]
         measured = {
             "accuracy": sum(v.correct for v in first) / len(first),
             "accuracy_turns": sum(solved) / len(solved),
-            "reading": sum(read) / len(read),
+            "reading": reading_accuracy(first, part.hands, part.rule),
             **{f"outcome_{k}": v for k, v in outcome_shares([v.outcome for v in first]).items()},
             **divergence(model, reference, codec, part, num_divergence),
         }

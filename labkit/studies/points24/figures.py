@@ -24,11 +24,12 @@ FIGURES = [
     _card(
         bars.beside_paper,
         "Base, RL and SFT under the other rule",
-        "Three bar charts of accuracy under the rule not trained on, for base, RL and SFT: ours in both "
-        "directions, and the paper's 11.5, 15.0 and 3.4 percent.",
+        "Three bar charts of accuracy under the rule not trained on, for base, RL and SFT (at two learning "
+        "rates): ours in both directions, and the paper's 11.5, 15.0 and 3.4 percent.",
         f"{CHU}, Table 1 (GP-L)",
         "rl-raises-ood",
         "sft-lowers-ood",
+        "sft-lowers-ood-gentle",
         "sft-lowers-ood-reverse",
     ),
     _card(
@@ -43,10 +44,11 @@ FIGURES = [
     _card(
         curves.trade_off,
         "The path of each run",
-        "Accuracy under the other rule against accuracy under the training rule, one line a seed, for SFT, "
-        "SFT with varied rules, SFT from a base of many rules, and RL.",
+        "Accuracy under the other rule against accuracy under the training rule, one line a seed, for SFT at "
+        "two learning rates, SFT with varied rules, and RL.",
         f"{CHU}, Fig. 5; {DIVERSE}",
         "rl-better-at-matched-id",
+        "rl-better-at-matched-id-fast-sft",
         "varied-rules-help-sft",
     ),
     _card(
@@ -59,17 +61,18 @@ FIGURES = [
     _card(
         bars.outcomes,
         "What goes wrong under the other rule",
-        "Stacked bars of the outcomes of responses under the other rule, for the base, RL, SFT and SFT with "
-        "varied rules: solved, other value, wrong numbers, cards misread, false arithmetic, no answer.",
+        "Stacked bars of the outcomes of responses under the other rule, for base, RL, SFT at two rates and "
+        "SFT with varied rules: solved, other value, wrong numbers, cards misread, false arithmetic, none.",
         f"{CHU}, Fig. 11 (failure examples)",
     ),
     _card(
         curves.two_bases,
         "By heart or by reading",
         "Three line charts against updates: accuracy under the training rule, under the other rule, and "
-        "cards read right, for SFT and RL from a base that knows two rules and from one that reads any.",
-        "none: a control of ours",
+        "cards read right, for SFT from a base of two rules, from one that reads any, and on varied rules.",
+        DIVERSE,
         "reading-base-keeps-ood",
+        "varied-rules-help-sft",
     ),
     _card(
         curves.divergence,
@@ -86,6 +89,8 @@ FIGURES = [
         "rule, under the other rule, and cards read right under the other rule.",
         f"{CHU}, appendix (SFT ablations)",
         "sft-lowers-ood",
+        "sft-lowers-ood-gentle",
+        "sft-peaks-early",
     ),
     _card(
         bars.data_amount,

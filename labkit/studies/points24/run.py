@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import copy
+import hashlib
 import random
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from transformers import PreTrainedModel
@@ -23,6 +24,8 @@ from labkit.study import Rows, RunContext
 
 REWARDS = {"paper": PAPER_REWARDS, "binary": BINARY_REWARDS}
 CHECKPOINT_EVERY = 50
+STUDY_VERSION = 1
+"""Raised when the code changes what a run measures; part of every cached result's name."""
 
 
 @dataclass(frozen=True)
@@ -144,7 +147,7 @@ def run(config: RunConfig, context: RunContext) -> Rows:
     done_steps, compute = 0, 0.0
     for number, stage in enumerate(config.stages):
         state, algorithm = start_stage(config, stage, model, codec, context.seed + 1000 * number)
-        checkpoint = Path(f"{context.checkpoint}.stage{number}.pt")
+        checkpoint = _stage_checkpoint(config, number, context)
         if checkpoint.exists():
             state.load(checkpoint)
         offset = done_steps
@@ -162,6 +165,13 @@ def run(config: RunConfig, context: RunContext) -> Rows:
         done_steps += stage.steps
         compute += state.compute(parameters)
     return rows
+
+
+def _stage_checkpoint(config: RunConfig, number: int, context: RunContext) -> Path:
+    """Where stage `number` keeps its state: arms that begin alike share it, and train it once."""
+    shared = replace(config, stages=config.stages[: number + 1])
+    digest = hashlib.sha256(f"{STUDY_VERSION} {shared!r} {context.seed}".encode()).hexdigest()[:16]
+    return context.folder / f"stage-{digest}.pt"
 
 
 def _measure(

@@ -10,7 +10,15 @@ from pathlib import Path
 
 from labkit.envs.points24.rules import FACES_AS_RANK, FACES_AS_TEN
 from labkit.rl.trainer import GRPOConfig
-from labkit.studies.points24.run import RLStage, RunConfig, SFTStage, Stage, cost, run
+from labkit.studies.points24.run import (
+    STUDY_VERSION,
+    RLStage,
+    RunConfig,
+    SFTStage,
+    Stage,
+    cost,
+    run,
+)
 from labkit.study import Study
 
 SFT_STEPS, RL_STEPS = 200, 100
@@ -67,7 +75,7 @@ def arms(profile: str) -> Mapping[str, RunConfig]:
 
 STUDY = Study(
     name="points24-tuning",
-    version=1,
+    version=STUDY_VERSION,
     arms=arms,
     seeds={"smoke": 1, "workshop": 1, "full": 1},
     run=run,

@@ -182,7 +182,7 @@ EXERCISE = Exercise(
     task="""\
 SFT maximises log p(y | x): the response y is trained on, the prompt x and the padding are not.
 
-Write `completion_mask(ids, prompt_lengths, eos_id, pad_id)`. `ids` is a tensor `[batch, time]`, each row
+Write `my_completion_mask(ids, prompt_lengths, eos_id, pad_id)`. `ids` is a tensor `[batch, time]`, each row
 *prompt, response, padding*; `prompt_lengths` is `[batch]`. Return a boolean tensor `[batch, time]` that
 is True on the tokens of the response, up to and including the EOS that ends it. With prompt length 2, EOS
 2 and padding 0:
@@ -198,7 +198,7 @@ earlier turn); a response was cut off and has no EOS.""",
 import torch
 
 
-def completion_mask(ids, prompt_lengths, eos_id, pad_id):
+def my_completion_mask(ids, prompt_lengths, eos_id, pad_id):
     """True on the tokens of each response, its EOS included: [batch, time], bool."""
     raise NotImplementedError
 ''',
@@ -213,7 +213,7 @@ def completion_mask(ids, prompt_lengths, eos_id, pad_id):
 Fill in the blanks:
 
 ```python
-def completion_mask(ids, prompt_lengths, eos_id, pad_id):
+def my_completion_mask(ids, prompt_lengths, eos_id, pad_id):
     in_response = torch.arange(ids.shape[1]) >= ____
     ends = in_response & (ids == eos_id)
     ended_before = (ends.cumsum(-1) - ends.long()) ____

@@ -157,7 +157,7 @@ Design the control arm that could prove this wrong. Fill in the dict; texts as i
 |---|---|---|
 {_option_rows()}""",
     stub="""\
-control = {
+my_control = {
     "start": ...,
     "responses": ...,
     "reward": ...,

@@ -142,16 +142,17 @@ EXERCISE = Exercise(
 The reward comes from a verifier, so the verifier must not err: is `8 / (3 - 8/3)` really 24?
 
 An expression is a whole number, or a triple `(op, left, right)` whose `op` is one of `+ - * /` and whose
-sides are expressions again: `("/", 8, ("-", 3, ("/", 8, 3)))`. Write `exact_value(expr)`. It returns the
+sides are expressions again: `("/", 8, ("-", 3, ("/", 8, 3)))`. Write `my_exact_value(expr)`. It returns the
 exact value (an `int` or a `fractions.Fraction`), and `None` if the expression divides by zero anywhere in
 it.
 
-The same function has to judge `24 + 1/10²⁰`, which is not 24.""",
+The same function has to judge `24 + 1/10²⁰`, which is not 24. (labkit calls such a triple a `Node`; it is a
+named tuple, so `op, left, right = expr` works.)""",
     stub='''\
 from fractions import Fraction
 
 
-def exact_value(expr):
+def my_exact_value(expr):
     """Exact value of a whole number or of (op, left, right); None if it divides by zero anywhere."""
     raise NotImplementedError
 ''',
@@ -166,10 +167,10 @@ def exact_value(expr):
 Fill in the blanks:
 
 ```python
-def exact_value(expr):
+def my_exact_value(expr):
     if isinstance(expr, int):
         return Fraction(expr)
-    op, left, right = expr[0], exact_value(expr[1]), exact_value(expr[2])
+    op, left, right = expr[0], my_exact_value(expr[1]), my_exact_value(expr[2])
     if ____ or (op == "/" and right == 0):
         return None
     if op == "+":

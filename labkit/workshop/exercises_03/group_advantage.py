@@ -162,12 +162,12 @@ GRPO needs no critic: a completion is compared with the other completions of the
 
 $$A_i = \frac{R_i - \mathrm{mean}(R)}{\mathrm{std}(R) + \varepsilon}$$
 
-with mean and standard deviation over the group. Write `group_advantages(rewards, group_size, eps)`.
+with mean and standard deviation over the group. Write `my_group_advantages(rewards, group_size, eps)`.
 `rewards` is `[groups * group_size]`, the members of a group side by side; return a tensor of the same
 shape. The standard deviation divides by G - 1 (torch's default). Four rewards to work out by hand first:
 1, 0, 0, 0.""".strip(),
     stub='''\
-def group_advantages(rewards, group_size, eps=1e-4):
+def my_group_advantages(rewards, group_size, eps=1e-4):
     """Rewards standardised within each group: [groups * group_size] -> the same shape."""
     raise NotImplementedError
 ''',
@@ -182,7 +182,7 @@ def group_advantages(rewards, group_size, eps=1e-4):
 Fill in the blanks:
 
 ```python
-def group_advantages(rewards, group_size, eps=1e-4):
+def my_group_advantages(rewards, group_size, eps=1e-4):
     groups = rewards.view(____)
     centred = groups - ____
     return (centred / (groups.std(-1, keepdim=True) + eps)).view(-1)

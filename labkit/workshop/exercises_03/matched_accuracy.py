@@ -171,17 +171,17 @@ EXERCISE = Exercise(
     importance=3,
     minutes=10,
     task="""\
-SFT learns the training rule faster than RL. Comparing both after the same number of steps would compare a
-finished run with a beginner. Fairer: what is the out-of-distribution accuracy of the SFT run *at the
-point where it first was as good as RL in distribution*?
+SFT usually learns the training rule in fewer steps than RL. Comparing both after the same number of steps
+would compare a finished run with a beginner. Fairer: what is the out-of-distribution accuracy of the SFT
+run *at the point where it first was as good as RL in distribution*?
 
-Write `matched_accuracy(id_accuracy, ood_accuracy, target)`. The two lists hold the accuracies at the
+Write `my_matched_accuracy(id_accuracy, ood_accuracy, target)`. The two lists hold the accuracies at the
 evaluations of one run, in order. Find where the in-distribution accuracy first reaches `target` and
 return the out-of-distribution accuracy there. Between two evaluations both change along straight lines. A
 run that starts at or above the target has reached it at its first point; for one that never does, return
 `float("nan")`.""",
     stub='''\
-def matched_accuracy(id_accuracy, ood_accuracy, target):
+def my_matched_accuracy(id_accuracy, ood_accuracy, target):
     """Out-of-distribution accuracy where in-distribution accuracy first reaches target; NaN if never."""
     raise NotImplementedError
 ''',
@@ -196,7 +196,7 @@ def matched_accuracy(id_accuracy, ood_accuracy, target):
 Fill in the blanks:
 
 ```python
-def matched_accuracy(id_accuracy, ood_accuracy, target):
+def my_matched_accuracy(id_accuracy, ood_accuracy, target):
     for i, x in enumerate(id_accuracy):
         if x >= target:
             if i == 0:

@@ -12,6 +12,9 @@ from labkit.envs.points24.rules import FACES_AS_RANK, FACES_AS_TEN, Rule
 from labkit.workshop.checking import call, require_function
 from labkit.workshop.exercises import OTHER, Exercise, Mistake
 
+NUMBER = 100
+"""Held-out hands that an answer is tried on."""
+
 
 def _values(hand: Sequence[int], rule: Rule) -> tuple[int, ...]:
     faces = {11: rule.jack, 12: rule.queen, 13: rule.king}
@@ -36,7 +39,7 @@ def can_reach(values: tuple[int, ...], target: int = 24) -> bool:
 
 
 @lru_cache(maxsize=2)
-def labelled_hands(train_rule: Rule, test_rule: Rule, number: int = 160) -> dict[Hand, dict[str, bool]]:
+def labelled_hands(train_rule: Rule, test_rule: Rule, number: int = NUMBER) -> dict[Hand, dict[str, bool]]:
     """Held-out hands, every second in another card order, each with all that decides about it."""
     rng = random.Random(1)
     shown = {_values(h, train_rule) for h in split_hands().train}
@@ -67,7 +70,7 @@ def examine(answer: Callable[..., Any]) -> str:
         wanted = {h for h, k in labels.items() if k["face"] and k["solvable"] and not k["seen"]}
         if got != wanted:
             _diagnose_hands(answer, got, wanted, labels, f"train {train_rule.name}, test {test_rule.name}")
-    return "The same hands as brute force finds among 160 held-out ones, in both rule directions."
+    return f"The same hands as brute force finds among {NUMBER} held-out ones, in both rule directions."
 
 
 def _as_hands(result: Any) -> set[Hand]:
@@ -179,7 +182,7 @@ Which held-out hands test whether a model follows a *new* rule? Those that
 3. are no puzzle that training has shown: two hands are the same puzzle if their values are the same, in
    any order. A training hand showed its values under the *training* rule.
 
-Write `ood_hands(hands, train_rule, test_rule)`, which returns those of `hands`. The training hands are
+Write `my_ood_hands(hands, train_rule, test_rule)`, which returns those of `hands`. The training hands are
 `split_hands().train`. From labkit you may use `has_face(hand)`, `writable(hands, rule)` (those hands that
 can be solved) and `rule.values(hand)`; cards may come in any order. The check tries both directions,
 faces = 10 in training and 11, 12, 13 in the test, and the other way round.""",
@@ -188,7 +191,7 @@ from labkit.envs.points24.data import split_hands, writable
 from labkit.envs.points24.rules import has_face
 
 
-def ood_hands(hands, train_rule, test_rule):
+def my_ood_hands(hands, train_rule, test_rule):
     """Held-out hands that are a fair test under test_rule after training under train_rule."""
     raise NotImplementedError
 ''',
@@ -203,7 +206,7 @@ def ood_hands(hands, train_rule, test_rule):
 Fill in the blanks:
 
 ```python
-def ood_hands(hands, train_rule, test_rule):
+def my_ood_hands(hands, train_rule, test_rule):
     shown = {tuple(sorted(____.values(h))) for h in split_hands().train}
     playable = writable([h for h in hands if has_face(h)], ____)
     return [h for h in playable if tuple(sorted(____.values(h))) not in shown]
@@ -217,6 +220,6 @@ def ood_hands(hands, train_rule, test_rule):
         "A test hand has a face card, so it holds a value from 11 to 13, which never occurs in training "
         "where every face counts 10: all puzzles are new. The other way round a face becomes a 10, and "
         "hands with a real 10 were in training: the value is familiar, and often the whole puzzle. That is "
-        "one reason why SFT does not collapse in that direction.",
+        "one reason to expect less of a collapse in that direction.",
     ),
 )

@@ -114,14 +114,14 @@ EXERCISE = Exercise(
     minutes=8,
     task="""\
 A response first writes what its four cards count, then solves. To see *why* a model fails under a new
-rule one measures reading apart from solving.
+rule, one measures reading apart from solving.
 
-Write `reading_accuracy(verdicts, hands, rule)`: the share of responses that wrote down the right values,
+Write `my_reading_accuracy(verdicts, hands, rule)`: the share of responses that wrote down the right values,
 solved or not. `verdicts[i].values_read` is a tuple of the four values that the response to `hands[i]`
 wrote, or `None` if it wrote none; `verdicts[i].outcome` is what became of it. `rule.values(hand)` gives
 what the cards count.""",
     stub='''\
-def reading_accuracy(verdicts, hands, rule):
+def my_reading_accuracy(verdicts, hands, rule):
     """Share of responses, 0 to 1, whose four values are read right, solved or not."""
     raise NotImplementedError
 ''',
@@ -134,7 +134,7 @@ def reading_accuracy(verdicts, hands, rule):
 Fill in the blanks:
 
 ```python
-def reading_accuracy(verdicts, hands, rule):
+def my_reading_accuracy(verdicts, hands, rule):
     right = [v.values_read == ____ for v, hand in zip(verdicts, hands)]
     return sum(right) / ____
 ```""",
@@ -142,8 +142,8 @@ def reading_accuracy(verdicts, hands, rule):
     solution=reading_accuracy,
     examine=examine,
     why=(
-        "After SFT on one rule, accuracy under the other is near 0. What do high and low reading accuracy "
-        "then mean?",
+        "After SFT on one rule a model solves few hands under another. What does it mean if its reading "
+        "accuracy there is low, and what if it is high?",
         "Low: the model writes the old values whatever the prompt says; it has learned `J` as a constant "
         "and never gets as far as a puzzle. High: it reads the new rule, and fails at puzzles whose values "
         "it has not practised. The remedy differs (varied rules in the prompt, or more arithmetic), and "

@@ -172,14 +172,14 @@ EXERCISE = Exercise(
     importance=5,
     minutes=12,
     task="""\
-The loss `sft_loss(logits, ids, completion_mask)` below runs, and it falls nicely. It is wrong in two
+The loss `my_sft_loss(logits, ids, completion_mask)` below runs, and it falls nicely. It is wrong in two
 ways. Repair it.
 
 `logits` is `[batch, time, V]`, the output of a causal model for `ids` `[batch, time]`; `completion_mask`
-(boolean, same shape) is True on the tokens to train on. The loss is the mean of -log p(y_t | x, y_<t)
+(boolean, same shape) is True on the tokens to train on. The loss is the mean of `-log p(y_t | x, y_<t)`
 over those tokens, all of the batch together: a scalar that can be differentiated.""",
     stub='''\
-def sft_loss(logits, ids, completion_mask):
+def my_sft_loss(logits, ids, completion_mask):
     """Mean of -log p over the kept tokens of the batch."""
     logprobs = logits.log_softmax(-1)
     chosen = logprobs.gather(-1, ids.unsqueeze(-1)).squeeze(-1)
@@ -198,7 +198,7 @@ def sft_loss(logits, ids, completion_mask):
 Fill in the blanks:
 
 ```python
-def sft_loss(logits, ids, completion_mask):
+def my_sft_loss(logits, ids, completion_mask):
     logprobs = logits[:, :-1].log_softmax(-1)
     chosen = logprobs.gather(-1, ____.unsqueeze(-1)).squeeze(-1)
     kept = ____
