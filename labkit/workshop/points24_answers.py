@@ -177,6 +177,12 @@ def mistakes_text(attempt: Attempt, hand: Sequence[int], rule: Rule) -> str:
     return "; ".join(piece.note for line in lines for piece in line.pieces if piece.note)
 
 
+def attempt_text(attempt: Attempt, hand: Sequence[int], rule: Rule) -> str:
+    """What became of an answer, with its mistakes in brackets."""
+    mistakes = mistakes_text(attempt, hand, rule)
+    return outcome_text(attempt.verdict) + (f" ({mistakes})" if mistakes else "")
+
+
 def hand_text(hand: Sequence[int]) -> str:
     """A hand as one would say it, e.g. `Q 4 10 J`."""
     return " ".join(RANKS[rank - 1] for rank in hand)

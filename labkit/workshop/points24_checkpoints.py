@@ -19,11 +19,10 @@ from labkit.lm.sampling import SamplingConfig, sample
 from labkit.workshop.controls import Panel, button, choice, status_html
 from labkit.workshop.points24_answers import (
     answer_html,
+    attempt_text,
     hand_html,
     hand_text,
-    mistakes_text,
     outcome_html,
-    outcome_text,
     rule_text,
 )
 from labkit.workshop.points24_live import Snapshot
@@ -95,8 +94,7 @@ def _column(attempt: Attempt, hand: Sequence[int], rule: Rule) -> str:
 
 
 def _summary(attempt: Attempt, hand: Sequence[int], rule: Rule) -> str:
-    mistakes = mistakes_text(attempt, hand, rule)
-    return f"{rule_text(rule)}: {outcome_text(attempt.verdict)}{f' ({mistakes})' if mistakes else ''}."
+    return f"{rule_text(rule)}: {attempt_text(attempt, hand, rule)}."
 
 
 class CheckpointSlider(Panel):
@@ -221,7 +219,9 @@ class CheckpointSlider(Panel):
 
 
 def _label(snapshot: Snapshot) -> str:
-    return f"{snapshot.series}, step {snapshot.step}" if snapshot.step else f"{snapshot.series}, base"
+    if snapshot.step:
+        return f"{snapshot.series}, step {snapshot.step}"
+    return "base" if snapshot.series == "base" else f"{snapshot.series}, base"
 
 
 def checkpoint_slider(

@@ -75,7 +75,7 @@ class LiveRun:
         self.snapshots: list[Snapshot] = []
         """The model at each evaluation."""
         self.seconds = 0.0
-        """Time spent training and evaluating."""
+        """Time spent on steps and their evaluations."""
         self.error: str | None = None
         """What training failed with."""
         self._base, self._codec = base, codec
@@ -99,10 +99,10 @@ class LiveRun:
         self, until: int | None, stop: threading.Event, on_step: Callable[[], None] = lambda: None
     ) -> None:
         """Train until `until` steps are done (None: all) or `stop` is set; `on_step` is called after each."""
-        began, before = time.perf_counter(), self.seconds
         if self.state is None:
             self._prepare()
             on_step()
+        began, before = time.perf_counter(), self.seconds
 
         def after_step(state: TrainState) -> None:
             if state.step % self.config.evaluate_every == 0 or state.step == state.total_steps:
@@ -170,9 +170,12 @@ def live_figure(runs: Sequence[LiveRun], x: str = "step") -> Figure:
     axes[0].set(title="Hands solved", ylabel="share of hands")
     axes[1].set(title="All four cards read right")
     if any(run.rows for run in runs):
-        axes[0].legend(loc="upper left")
+        # Long enough that a dashed line shows as one behind its marker.
+        axes[0].legend(loc="upper left", handlelength=3.5)
     else:
         axes[0].text(0.5, 0.5, "nothing trained yet", transform=axes[0].transAxes, ha="center")
+        axes[0].set_xticks([])
+        axes[1].set_xticks([])
     return figure
 
 

@@ -22,9 +22,9 @@ from labkit.envs.points24.solver import leaves, solutions, to_infix
 from labkit.workshop.controls import Panel, button, choice, debounced, status_html
 from labkit.workshop.points24_answers import (
     answer_html,
+    attempt_text,
     hand_html,
     hand_text,
-    mistakes_text,
     outcome_html,
     outcome_text,
     parse_hand,
@@ -87,7 +87,7 @@ def solution_html(hand: Sequence[int], rule: Rule) -> str:
     shown = to_infix((writable_ones or found)[0])
     count = "the only solution" if len(found) == 1 else f"one of {len(found)} solutions"
     kind = "" if writable_ones else "; it needs a fraction or a number above 99, which the model cannot write"
-    return f"<code>{html.escape(shown)} = 24</code> ({count} up to a+b = b+a{kind})"
+    return f"<code>{html.escape(shown)} = 24</code> ({count}, a+b and b+a counted once{kind})"
 
 
 class PlayHand(Panel):
@@ -163,8 +163,7 @@ class PlayHand(Panel):
         self._answer.value = (
             f"<b>The model's answer</b>, step by step: {answer_html(self.attempt, self.hand, rule)}"
         )
-        mistakes = mistakes_text(self.attempt, self.hand, rule)
-        self._say(f"The model: {outcome_text(self.attempt.verdict)}." + (f" {mistakes}." if mistakes else ""))
+        self._say(f"The model: {attempt_text(self.attempt, self.hand, rule)}.")
 
     def solve(self) -> None:
         """Show a solution."""

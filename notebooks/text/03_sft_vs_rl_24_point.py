@@ -7,9 +7,9 @@
 #       format_name: percent
 #       format_version: '1.3'
 #   kernelspec:
-#     display_name: Python (labkit)
+#     display_name: Python 3 (ipykernel)
 #     language: python
-#     name: labkit
+#     name: python3
 # ---
 
 # %% [markdown]
@@ -25,7 +25,7 @@
 # 4. train the same small model both ways, live, and watch accuracy under the *other* rule;
 # 5. read the study's figures beside the paper's, with intervals, and say what they do not show.
 #
-# **Needs** Python and what a token's log-probability is. **Takes** about 75 minutes with exercises, 30 without;
+# **Needs** Python and what a token's log-probability is. **Takes** about 85 minutes with exercises, 35 without;
 # the training in it takes under five minutes on two cores.
 #
 # The claim is that of [Chu et al. 2025, *SFT Memorizes, RL Generalizes*](https://arxiv.org/abs/2501.17161): train
@@ -130,6 +130,7 @@ def my_exact_value(expr):
     """Exact value of a whole number or of (op, left, right); None if it divides by zero anywhere."""
     raise NotImplementedError
 
+
 # %%
 check("03.exact_value", my_exact_value)
 
@@ -193,17 +194,22 @@ print(f"  solved {sum(v.correct for v in graded) / len(graded):.0%}")
 # Play a hand against it. Type an expression such as `(10-4)*(12-8)`; everything can be reached with the Tab key.
 
 # %%
-from labkit.workshop.widgets import play_hand
+from labkit.workshop.widgets import play_hand, static_play
 
 play_hand(model, codec)
 
 # %%
+static_play(model, codec)
+
+# %%
 show("03.reading_accuracy")
+
 
 # %%
 def my_reading_accuracy(verdicts, hands, rule):
     """Share of responses, 0 to 1, whose four values are read right, solved or not."""
     raise NotImplementedError
+
 
 # %%
 check("03.reading_accuracy", my_reading_accuracy)
@@ -248,11 +254,13 @@ def my_completion_mask(ids, prompt_lengths, eos_id, pad_id):
     """True on the tokens of each response, its EOS included: [batch, time], bool."""
     raise NotImplementedError
 
+
 # %%
 check("03.completion_mask", my_completion_mask)
 
 # %%
 show("03.sft_loss_bug_hunt")
+
 
 # %%
 def my_sft_loss(logits, ids, completion_mask):
@@ -261,6 +269,7 @@ def my_sft_loss(logits, ids, completion_mask):
     chosen = logprobs.gather(-1, ids.unsqueeze(-1)).squeeze(-1)
     loss = -(chosen * completion_mask)
     return loss.mean()
+
 
 # %%
 check("03.sft_loss_bug_hunt", my_sft_loss)
@@ -311,10 +320,12 @@ print(f"groups of 16 with a signal: {mixed:.0%}")
 # %%
 show("03.group_advantage")
 
+
 # %%
 def my_group_advantages(rewards, group_size, eps=1e-4):
     """Rewards standardised within each group: [groups * group_size] -> the same shape."""
     raise NotImplementedError
+
 
 # %%
 check("03.group_advantage", my_group_advantages)
@@ -338,16 +349,19 @@ panel
 
 # %%
 panel.run_blocking()
-panel.figure()
+panel.static()
 
 # %% [markdown]
 # The same hand at each checkpoint, under both rules. Drag the slider, or use the arrow keys: where does the
 # reading of a face card change?
 
 # %%
-from labkit.workshop.widgets import checkpoint_slider
+from labkit.workshop.widgets import checkpoint_slider, static_checkpoints
 
 checkpoint_slider(panel.snapshots, codec)
+
+# %%
+static_checkpoints(panel.snapshots, codec)
 
 # %% [markdown]
 # ## 8. The study (15 minutes)
@@ -377,10 +391,12 @@ display.figure("points24", "trade_off")
 # %%
 show("03.matched_accuracy")
 
+
 # %%
 def my_matched_accuracy(id_accuracy, ood_accuracy, target):
     """Out-of-distribution accuracy where in-distribution accuracy first reaches target; NaN if never."""
     raise NotImplementedError
+
 
 # %%
 check("03.matched_accuracy", my_matched_accuracy)
@@ -479,6 +495,7 @@ from labkit.envs.points24.rules import has_face
 def my_ood_hands(hands, train_rule, test_rule):
     """Held-out hands that are a fair test under test_rule after training under train_rule."""
     raise NotImplementedError
+
 
 # %%
 check("03.ood_hands", my_ood_hands)

@@ -1,4 +1,4 @@
-"""Notebook 03's widgets in JupyterLab: each by mouse and by keyboard, in the light and the dark theme."""
+"""Notebook 03's widgets in a notebook of their own: Tab order, and stopping and resuming while it trains."""
 
 import re
 
@@ -14,8 +14,17 @@ from tests.browser.jupyter import (
     jupyterlab,
     open_notebook,
     run_all,
-    screenshot,
     wait_for_change,
+)
+from tests.browser.widgets_03 import (
+    PATIENCE,
+    button,
+    cell_with,
+    photograph,
+    play_by_keyboard,
+    play_by_mouse,
+    press,
+    slide,
 )
 
 SETUP = """
@@ -32,9 +41,6 @@ PLAY = "play_hand(model, codec, hand=(6, 11, 12, 13))"
 TRAIN = "panel = TrainingPanel(model, codec, steps=16, evaluate_every=1, max_hands=4)\npanel"
 SLIDE = "checkpoint_slider(panel.snapshots, codec)"
 STILLS = "display(static_play(model, codec), panel.static(), static_checkpoints(panel.snapshots, codec))"
-PLAY_CELL, TRAIN_CELL, SLIDE_CELL = 1, 2, 3
-PATIENCE = 300
-"""Seconds to wait for training on a busy machine; on an idle one it takes a few."""
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +52,6 @@ def page(tmp_path_factory):
     with jupyterlab(folder) as url, browser_page(url) as page:
         open_notebook(page, "widgets.ipynb")
         run_all(page, timeout=PATIENCE)
-        assert error_outputs(page) == []
         yield page
 
 
@@ -56,21 +61,8 @@ def no_errors(page: Page):
     assert error_outputs(page) == [] and console_errors(page) == []
 
 
-def cell(page: Page, number: int) -> Locator:
-    return page.locator(".jp-Notebook-cell").nth(number).locator(".jp-Cell-outputArea")
-
-
-def press(page: Page, control: Locator, key: str = "Enter") -> None:
-    focus(control)
-    page.keyboard.press(key)
-
-
-def button(area: Locator, name: str) -> Locator:
-    return area.get_by_role("button", name=name, exact=True)
-
-
 def names_by_tab(page: Page, first: Locator, count: int) -> list[str]:
-    """Accessible names of the controls that Tab reaches, from `first` on."""
+    """Names of the controls that Tab reaches, from `first` on."""
     focus(first)
     names = []
     for _ in range(count):
@@ -88,50 +80,24 @@ def names_by_tab(page: Page, first: Locator, count: int) -> list[str]:
 
 
 def test_tab_reaches_every_control(page: Page):
-    play, train, slide = (cell(page, n) for n in (PLAY_CELL, TRAIN_CELL, SLIDE_CELL))
+    play, train = cell_with(page, PLAY), cell_with(page, "panel")
     assert names_by_tab(page, button(play, "J, Q, K count 10"), 8) == [
         "J, Q, K count 10", "J, Q, K count 11, 12, 13", "Cards", "New hand", "Your formula", "Check",
         "Ask the model", "Show a solution",
     ]  # fmt: skip
     names = ["SFT", "RL", "updates", "compute", "Start", "Stop", "Resume", "Reset"]
     assert names_by_tab(page, button(train, "SFT"), 8) == names
-    assert names_by_tab(page, button(slide, "Read checkpoints again"), 7)[-1] == "slider"
+    # After it the five hands, then the slider's handle.
+    assert names_by_tab(page, button(cell_with(page, SLIDE), "Read checkpoints again"), 7)[-1] == "slider"
 
 
-def test_play_by_mouse(page: Page):
-    play = cell(page, PLAY_CELL)
-    button(play, "Ask the model").click()
-    play.get_by_text("step by step").wait_for(timeout=30_000)
-    answer = play.locator("table")
-    first = answer.inner_text()
-    assert "reads" in first and "step 1" in first
-    button(play, "J, Q, K count 11, 12, 13").click()
-    wait_for_change(page, lambda: answer.inner_text() if answer.count() else None, first)
-    assert "counts 12" in play.inner_text()
-    button(play, "Show a solution").click()
-    play.get_by_text(re.compile(r"one of \d+ solutions|the only solution")).wait_for(timeout=10_000)
-    cards = play.get_by_label("Cards")
-    before = cards.input_value()
-    button(play, "New hand").click()
-    wait_for_change(page, cards.input_value, before)
-
-
-def test_play_by_keyboard(page: Page):
-    play = cell(page, PLAY_CELL)
-    press(page, button(play, "J, Q, K count 10"), "Space")
-    focus(play.get_by_label("Cards")).fill("6 J Q K")
-    page.keyboard.press("Enter")
-    play.get_by_text("Hand 6 J Q K.").wait_for(timeout=10_000)
-    for formula, outcome in (("6*(13-12)*11", "misread_cards"), ("10+10-6+10", "correct")):
-        focus(play.get_by_label("Your formula")).fill(formula)
-        page.keyboard.press("Enter")
-        play.get_by_role("alert").get_by_text(f"Your formula: {outcome}").wait_for(timeout=10_000)
-    press(page, button(play, "Ask the model"), "Space")
-    play.get_by_text("step by step").wait_for(timeout=30_000)
+def test_play_by_mouse_and_by_keyboard(page: Page):
+    play_by_mouse(page, cell_with(page, PLAY))
+    play_by_keyboard(page, cell_with(page, PLAY))
 
 
 def test_train_stop_and_resume(page: Page):
-    train = cell(page, TRAIN_CELL)
+    train = cell_with(page, "panel")
     picture, status = train.locator("img"), train.get_by_role("alert")
 
     def source():
@@ -165,45 +131,12 @@ def test_train_stop_and_resume(page: Page):
 
 
 def test_slide_over_the_checkpoints_just_made(page: Page):
-    slide = cell(page, SLIDE_CELL)
-    button(slide, "Read checkpoints again").click()
-    button(slide, "RL").wait_for(timeout=PATIENCE * 1000)
-    handle, status = slide.locator(".noUi-handle"), slide.get_by_role("alert")
-    before = wait_for_change(page, status.inner_text, "")
-    assert "SFT, base" in before
-    press(page, handle, "ArrowRight")
-    by_key = wait_for_change(page, status.inner_text, before)
-    assert "SFT, step 1" in by_key
-    press(page, handle, "End")
-    status.get_by_text("SFT, step 16,").wait_for(timeout=10_000)
-    # By mouse: take the handle and pull it half way back.
-    box, track = handle.bounding_box(), slide.locator(".noUi-target").bounding_box()
-    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
-    page.mouse.down()
-    page.mouse.move(track["x"] + track["width"] / 2, box["y"] + box["height"] / 2, steps=8)
-    page.mouse.up()
-    status.get_by_text("SFT, step 8,").wait_for(timeout=10_000)
-    other_hand = slide.get_by_role("button", name=re.compile(r"^\w+ \w+ \w+ \w+$")).nth(1)
-    press(page, other_hand, "Space")
-    status.get_by_text(f"hand {other_hand.inner_text()}").wait_for(timeout=10_000)
+    area = cell_with(page, SLIDE)
+    button(area, "Read checkpoints again").click()
+    button(area, "RL").wait_for(timeout=PATIENCE * 1000)
+    slide(page, area)
 
 
 def test_both_themes_are_photographed(page: Page):
-    for theme in ("Light", "Dark"):
-        page.evaluate(
-            "theme => window.jupyterapp.commands.execute('apputils:change-theme', {theme})",
-            f"JupyterLab {theme}",
-        )
-        page.locator(f"body[data-jp-theme-light='{str(theme == 'Light').lower()}']").wait_for(
-            state="attached", timeout=15_000
-        )
-        page.wait_for_timeout(500)
-        for name, number in (
-            ("play", PLAY_CELL),
-            ("train", TRAIN_CELL),
-            ("slide", SLIDE_CELL),
-            ("stills", 4),
-        ):
-            page.mouse.move(0, 0)
-            cell(page, number).evaluate("cell => cell.scrollIntoView({block: 'start'})")
-            assert screenshot(page, f"widgets_03-{name}-{theme.lower()}").stat().st_size > 20_000
+    lines = {"play": PLAY, "train": "panel", "slide": SLIDE, "stills": STILLS}
+    photograph(page, "widgets_03", {part: cell_with(page, line) for part, line in lines.items()})
