@@ -6,6 +6,7 @@ The verdict of a claim is computed from committed data, never typed; the tests c
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -60,14 +61,19 @@ def ledger_entry(claim: Claim, frame: pd.DataFrame) -> dict[str, Any]:
         "metric": claim.metric,
         "arms": list(claim.arms),
         "verdict": str(verdict(measured, claim.smallest)),
-        "effect": round(measured.mean, 4),
-        "low": round(measured.low, 4),
-        "high": round(measured.high, 4),
+        "effect": _number(measured.mean),
+        "low": _number(measured.low),
+        "high": _number(measured.high),
         "smallest": claim.smallest,
         "seeds": measured.seeds,
         "paper": claim.paper,
         "remark": claim.remark,
     }
+
+
+def _number(value: float) -> float | None:
+    """Rounded; None where there is no finite number (an interval from one seed), since JSON has none."""
+    return round(value, 4) if math.isfinite(value) else None
 
 
 def compute_ledger() -> list[dict[str, Any]]:

@@ -20,7 +20,8 @@ def claims_table(entries: Iterable[dict[str, Any]]) -> str:
         "| --- | --- | --- | --- |",
     ]
     for e in entries:
-        interval = f"{e['effect']:+.3g} [{e['low']:+.3g}, {e['high']:+.3g}], {e['seeds']}"
+        bounds = "none" if e["low"] is None else f"{e['low']:+.3g}, {e['high']:+.3g}"
+        interval = f"{e['effect']:+.3g} [{bounds}], {e['seeds']}"
         statement = f"{e['statement']}<br><small>{e['metric']}; {e['source']}</small>"
         lines.append(f"| {statement} | {interval} | {e['paper']} | {SIGNS[e['verdict']]} {e['verdict']} |")
     return "\n".join(lines)

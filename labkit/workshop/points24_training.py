@@ -184,7 +184,7 @@ class TrainingPanel(Panel):
 
     def snapshots(self) -> list[Snapshot]:
         """The models kept at each evaluation, the base (step 0) included; the base alone before any run."""
-        kept = [snapshot for run in list(self.runs.values()) for snapshot in list(run.snapshots)]
+        kept = [snapshot for run in self._ordered() for snapshot in list(run.snapshots)]
         return kept or [Snapshot("base", 0, self._base)]
 
     def figure(self) -> Figure:

@@ -91,7 +91,7 @@ reveal("03.sft_ood", last["sft-0.001"])
 reveal("03.rl_ood", last["grpo"])
 
 # %% [markdown]
-# Bars are means over five seeds, whiskers 95 % bootstrap intervals. How to read it: the *differences* between
+# Bars are means over seeds (their number stands in the claims table of section 8), whiskers 95 % bootstrap intervals. How to read it: the *differences* between
 # bars of one panel are the claim; the levels are not comparable between a model of 0.9M parameters and one of
 # several billion. SFT stands there twice, at two learning rates, for a reason that section 8 comes to. The middle
 # panel is the other direction, which the paper does not report: train with 11, 12, 13, test with 10.
@@ -368,7 +368,7 @@ static_checkpoints(panel.snapshots, codec)
 #
 # *You will be able to say which of the papers' claims hold at this scale, and how firmly.*
 #
-# What you just saw was one seed and a minute. The study ran every arm with five seeds to the end
+# What you just saw was one seed and a minute. The study ran every arm to the end with several seeds
 # (`python -m labkit run points24 --profile full`). Verdicts are computed from the data, and the test suite
 # computes them again.
 

@@ -1,4 +1,4 @@
-"""Notebook 03 as a learner meets it: opened, run from top to bottom, its widgets used by mouse and keyboard."""
+"""Notebook 03 as a learner meets it: opened, run to the end, its widgets used by mouse and keyboard."""
 
 import pytest
 from playwright.sync_api import Page

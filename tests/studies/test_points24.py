@@ -75,11 +75,11 @@ def test_asking_for_more_hands_than_there_are_is_refused() -> None:
         training_hands(config, 10_000)
 
 
-def test_committed_data_are_of_the_present_settings_with_five_seeds() -> None:
+def test_committed_data_are_of_the_present_settings_and_allow_an_interval() -> None:
     for arm, config in STUDY.arms("full").items():
-        rows = load_arm(STUDY, "full", arm, config)
-        assert rows["seed"].nunique() >= 5, f"{arm}: run `python -m labkit run points24 --profile full`"
-        assert set(rows["config"]) == {config_hash(STUDY, config)}
+        rows = load_arm(STUDY, "full", arm)
+        assert set(rows["config"]) == {config_hash(STUDY, config)}, f"{arm} is of other settings"
+        assert rows["seed"].nunique() >= 2, f"{arm}: run `python -m labkit run points24 --profile full`"
 
 
 def test_claims_are_measurable_and_say_what_would_matter() -> None:

@@ -192,6 +192,6 @@ def tried(tuning: pd.DataFrame) -> Drawn:
             label=LABELS[metric],
         )
     ax.set_yticks(range(len(last)), last["arm"])
-    ax.set(xlabel="accuracy on validation hands at the last step (one seed)")
+    ax.set(xlabel="accuracy, validation hands, one seed")
     ax.legend(loc="lower right")
     return figure, last

@@ -24,7 +24,7 @@ RL_STEPS_COMPARED = 50
 CONTROL_STEPS = 300
 """Updates after which SFT is compared with its controls (varied rules, another base)."""
 EARLY_STEP = 300
-"""Where SFT at the chosen rate did best out of distribution on validation hands."""
+"""Where SFT at the chosen rate did best out of distribution on validation hands, in a run before these."""
 
 
 def at(frame: pd.DataFrame, arm: str, metric: str, step: int | None = None) -> dict[int, float]:
