@@ -19,7 +19,7 @@ PLAY, TRAIN, SLIDE = "play_hand(model, codec)", "panel", "checkpoint_slider(pane
 
 @pytest.mark.slow
 def test_run_all_and_use_every_widget(page: Page):
-    open_notebook(page, "03_sft_vs_rl_24_point.ipynb")
+    open_notebook(page, "03_sft_vs_rl_24_point.ipynb", timeout=PATIENCE)
     run_all(page, timeout=2 * PATIENCE)
     assert error_outputs(page) == []
     play, train, slider = (cell_with(page, line) for line in (PLAY, TRAIN, SLIDE))
