@@ -34,7 +34,7 @@ def read(example):
 
 
 @lru_cache(maxsize=None)
-def base_sequences(failed_attempts, number=3000):
+def base_sequences(failed_attempts, number=2000):
     rng = random.Random(failed_attempts)
     return [read(data.base_example(rng, data.many_rules, failed_attempts)) for _ in range(number)]
 
@@ -134,7 +134,7 @@ def test_the_base_is_never_trained_to_reach_24_with_a_held_out_hand():
                 shown += 1
             reached += solved
     # Held-out hands do occur, and 24 is reached with others: else this test would say nothing.
-    assert shown > 2000 and reached > 20
+    assert shown > 1500 and reached > 10
 
 
 def test_with_failed_attempts_only_the_last_response_is_trained_on():
@@ -158,8 +158,8 @@ def test_failed_attempts_fail_in_every_way():
 def test_the_base_sees_both_named_rules_and_others():
     rules = Counter(rule for _, rule, _, _ in base_sequences(0))
     for rule in DIRECTIONS[0]:
-        assert 0.28 < rules[rule] / 3000 < 0.39
-    assert len(rules) > 500
+        assert 0.28 < rules[rule] / 2000 < 0.39
+    assert len(rules) > 400
     assert {value for rule in rules for value in rule.faces} == set(range(1, 14))
 
 
