@@ -352,8 +352,8 @@ panel.run_blocking()
 panel.static()
 
 # %% [markdown]
-# The same hand at each checkpoint, under both rules. Drag the slider, or use the arrow keys: where does the
-# reading of a face card change?
+# The same hand at each checkpoint, under both rules. Drag the slider, or use the arrow keys: what changes first, the
+# steps or the reading of the face cards? (A minute of training seldom reaches the reading; the study below does.)
 
 # %%
 from labkit.workshop.widgets import checkpoint_slider, static_checkpoints
