@@ -25,7 +25,7 @@ LOCK_SECONDS = 5.0
 State = dict[str, Any]
 Change = Callable[[State], None]
 _PENDING: dict[Path, list[Change]] = {}
-"""Changes of this session that could not be written yet, by file."""
+"""Changes of this kernel that could not be written yet, by file."""
 
 
 def progress_path() -> Path:
@@ -53,7 +53,7 @@ def update(change: Change) -> State:
 
     Read, changed and written under a lock, so that no notebook undoes what another wrote. A file that
     cannot be read is set aside as `.corrupt` and a new one begun. Where the file cannot be written
-    (no rights, disk full), changes are kept for this session and written as soon as it can be. Both are
+    (no rights, disk full), changes are kept for this kernel and written as soon as it can be. Both are
     said in a printed line.
     """
     path = progress_path()

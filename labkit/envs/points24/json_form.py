@@ -96,8 +96,8 @@ def grade_text(text: str, hand: Sequence[int], rule: Rule, target: int = TARGET)
     `× ÷ −` and their like; a formula without its `=24`. Strict, and `illegal`: an object with a key
     given twice or without cards or number, a sign before a number, a power, a card's name in the formula.
 
-    `=24` is part of the form and no step of the arithmetic, so that `1+2+3+4=24` is `wrong_value` as in
-    the paper; a right-hand side that is neither the target nor what the formula comes to is `illegal`.
+    `=24` is part of the form and no step of the arithmetic, so that `1+2+3+4=24` is `wrong_value`; a
+    right-hand side that is neither the target nor what the formula comes to is `illegal`.
 
     `values_read` is in the order of `hand` if every card was read right, else as written.
     """
