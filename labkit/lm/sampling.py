@@ -1,12 +1,13 @@
 """Sampling from causal language models: batched, cached, with the log-probabilities kept.
 
-`sample` decodes many prompts and several completions of each; the prompt of a group runs through
-the model once. `sample_counts` draws many completions of one prompt and decodes each distinct
-prefix only once.
+`sample` decodes many prompts and several completions of each: completions of one prompt that agree so
+far share one row of the batch, so that each distinct prefix, the prompt first of all, runs through the
+model once. `sample_counts` draws many completions of one prompt, as distinct completions with counts.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from labkit.lm.cache import DecodingCache
-from labkit.lm.scoring import position_ids, selected_logprobs
+from labkit.lm.scoring import position_ids
 
 EOS, STOP, LENGTH = "eos", "stop", "length"
 
@@ -134,48 +135,53 @@ def sample(
 ) -> Samples:
     """Draw `num_samples` completions of each prompt (token ids without padding).
 
-    A row ends at `eos_id` (default: the model's), at one of its prompt's `stop_sequences` (one list of
-    id sequences a prompt), or at `max_new_tokens`; finished rows leave the batch. Dropout is off while
-    sampling. Sampling needs a `generator`; greedy decoding does not.
+    A row ends at `eos_id` (default: the model's, which may be several), at one of its prompt's
+    `stop_sequences` (one list of id sequences a prompt), or at `max_new_tokens`; finished rows leave the
+    batch. Rows that share a row of the batch still draw their tokens independently. Dropout is off while
+    sampling. Sampling needs a `generator` on the model's device; greedy decoding does not.
     """
     if generator is None and not config.greedy:
         raise ValueError("sampling needs a torch.Generator, so that the same seed gives the same result")
     pad_id = model.config.pad_token_id if model.config.pad_token_id is not None else 0
-    eos_id = model.config.eos_token_id if eos_id is None else eos_id
-    prompt_ids, prompt_mask = left_pad(prompts, pad_id)
+    eos_ids = _eos_ids(model, eos_id)
+    prompt_ids, prompt_mask = (x.to(model.device) for x in left_pad(prompts, pad_id))
     num_rows, room = len(prompts) * num_samples, config.max_new_tokens
-    stops = _StopTable(stop_sequences, len(prompts), num_samples)
+    stops = _StopTable(stop_sequences, len(prompts), num_samples, model.device)
 
-    origin = torch.arange(len(prompts)).repeat_interleave(num_samples)
-    ids = torch.full((num_rows, room), pad_id)
-    mask = torch.zeros(num_rows, room, dtype=torch.bool)
-    logprobs, model_logprobs = torch.zeros(num_rows, room), torch.zeros(num_rows, room)
+    device = model.device
+    origin = torch.arange(len(prompts), device=device).repeat_interleave(num_samples)
+    ids = torch.full((num_rows, room), pad_id, device=device)
+    mask = torch.zeros(num_rows, room, dtype=torch.bool, device=device)
+    logprobs, model_logprobs = torch.zeros(2, num_rows, room, device=device)
     reasons = [LENGTH] * num_rows
-    live = torch.arange(num_rows)  # output row of each row still in the batch
-    attention = prompt_mask[origin] if not bool(prompt_mask.all()) else None
+    live = torch.arange(num_rows, device=device)
+    """Output rows that have not ended."""
+    node = origin
+    """Which row of the batch each live row continues: rows that agree so far share one."""
+    attention = prompt_mask if not bool(prompt_mask.all()) else None
     steps = 0
     with evaluating(model):
         cache = DecodingCache(model.config, prompt_ids.shape[1] + room)
         logits = _forward(model, prompt_ids, prompt_mask, cache)
-        if num_samples > 1:
-            cache.select(origin)
-            logits = logits[origin]
         while True:
-            chosen, chosen_logprobs, own_logprobs = _choose(logits, config, generator)
+            chosen, chosen_logprobs, own_logprobs = _choose(logits, node, config, generator)
             ids[live, steps], mask[live, steps] = chosen, True
             logprobs[live, steps], model_logprobs[live, steps] = chosen_logprobs, own_logprobs
             steps += 1
-            ended = _end_rows(ids, live, steps, eos_id, stops, reasons)
+            ended = _end_rows(ids, live, steps, eos_ids, stops, reasons)
             if steps == room or bool(ended.all()):
                 break
             if bool(ended.any()):
-                kept = (~ended).nonzero().squeeze(-1)
-                live, chosen = live[kept], chosen[kept]
-                cache.select(kept)
-                attention = attention[kept] if attention is not None else None
+                live, chosen, node = live[~ended], chosen[~ended], node[~ended]
+            # A row of the batch branches into one for each token that was drawn after it.
+            branches, node = (node * logits.shape[-1] + chosen).unique(return_inverse=True)
+            parents, tokens = branches // logits.shape[-1], branches % logits.shape[-1]
+            if len(parents) != len(logits) or bool((parents[1:] == parents[:-1]).any()):
+                cache.select(parents)
+                attention = attention[parents] if attention is not None else None
             if attention is not None:
                 attention = torch.cat([attention, attention.new_ones(len(attention), 1)], -1)
-            logits = _forward(model, chosen[:, None], attention, cache)
+            logits = _forward(model, tokens[:, None], attention, cache)
     return Samples(
         prompt_ids[origin],
         prompt_mask[origin],
@@ -205,7 +211,7 @@ def _forward(
     """Next-token logits `[rows, V]` after `ids`; `attention_mask` None means no padding anywhere."""
     past = cache.get_seq_length()
     if attention_mask is None or bool(attention_mask.all()):
-        positions = torch.arange(past, past + ids.shape[1]).expand(ids.shape)
+        positions = torch.arange(past, past + ids.shape[1], device=ids.device).expand(ids.shape)
         attention_mask = None
     else:
         positions = position_ids(attention_mask)[:, -ids.shape[1] :]
@@ -221,21 +227,42 @@ def _forward(
 
 
 def _choose(
-    logits: Tensor, config: SamplingConfig, generator: torch.Generator | None
+    logits: Tensor, node: Tensor, config: SamplingConfig, generator: torch.Generator | None
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Next tokens `[rows]`, their log-probs as sampled, and under the model at temperature 1."""
+    """Next tokens `[rows]`, their log-probs as sampled, and under the model at temperature 1.
+
+    Row r draws from the distribution in row `node[r]` of `logits`.
+    """
+    own = logits.log_softmax(-1)
     if config.greedy:
-        chosen = logits.argmax(-1)
-        own = selected_logprobs(logits, chosen)
-        return chosen, own, own
-    if not config.truncates and config.temperature == 1.0:
-        logprobs = logits.log_softmax(-1)
-        chosen = torch.multinomial(logprobs.exp(), 1, generator=generator)
-        own = logprobs.gather(-1, chosen).squeeze(-1)
-        return chosen.squeeze(-1), own, own
-    warped = warp_logits(logits, config)
-    chosen = torch.multinomial(warped.softmax(-1), 1, generator=generator).squeeze(-1)
-    return chosen, selected_logprobs(warped, chosen), selected_logprobs(logits, chosen)
+        chosen = logits.argmax(-1)[node]
+        own_logprobs = own[node, chosen]
+        return chosen, own_logprobs, own_logprobs
+    plain = not config.truncates and config.temperature == 1.0
+    sampled = own if plain else warp_logits(logits, config).log_softmax(-1)
+    chosen = _draw(sampled, node, generator)
+    return chosen, sampled[node, chosen], own[node, chosen]
+
+
+def _draw(logprobs: Tensor, node: Tensor, generator: torch.Generator) -> Tensor:
+    """An independent draw for each row from the distribution in row `node[r]` of `logprobs` `[nodes, V]`.
+
+    By inverting the distribution function, which is summed once for all rows that share it.
+    """
+    mass = logprobs.double().exp().cumsum(-1)
+    mass = mass / mass[:, -1:]
+    # The functions one after the other, each lifted above the one before, are one increasing function.
+    nodes, vocabulary = mass.shape
+    lifted = (mass + torch.arange(nodes, device=mass.device)[:, None]).flatten()
+    uniform = torch.rand(len(node), dtype=torch.float64, device=mass.device, generator=generator)
+    index = torch.searchsorted(lifted, node + uniform, right=True)
+    return (index - node * vocabulary).clamp(max=vocabulary - 1)
+
+
+def _eos_ids(model: PreTrainedModel, eos_id: int | None) -> Tensor:
+    """The tokens that end a completion, `[n]`; a model's configuration may name one, several or none."""
+    named = model.config.eos_token_id if eos_id is None else eos_id
+    return torch.tensor([] if named is None else named, dtype=torch.long, device=model.device).view(-1)
 
 
 class _StopTable:
@@ -246,6 +273,7 @@ class _StopTable:
         stop_sequences: Sequence[Sequence[Sequence[int]]] | None,
         num_prompts: int,
         num_samples: int,
+        device: torch.device,
     ) -> None:
         stop_sequences = [()] * num_prompts if stop_sequences is None else stop_sequences
         if len(stop_sequences) != num_prompts:
@@ -256,14 +284,14 @@ class _StopTable:
         distinct = sorted({tuple(s) for row in stop_sequences for s in row})
         if () in distinct:
             raise ValueError("an empty stop sequence would end every row at once")
-        self.sequences = [torch.tensor(s) for s in distinct]
+        self.sequences = [torch.tensor(s, device=device) for s in distinct]
         applies = [[s in {tuple(r) for r in row} for s in distinct] for row in stop_sequences]
         self.applies = torch.tensor(applies, dtype=torch.bool).view(num_prompts, len(distinct))
-        self.applies = self.applies.repeat_interleave(num_samples, 0)
+        self.applies = self.applies.repeat_interleave(num_samples, 0).to(device)
 
     def matches(self, ids: Tensor, rows: Tensor, steps: int) -> Tensor:
         """Whether each of `rows` now ends in one of its stop sequences."""
-        matched = torch.zeros(len(rows), dtype=torch.bool)
+        matched = torch.zeros(len(rows), dtype=torch.bool, device=ids.device)
         for column, sequence in enumerate(self.sequences):
             if len(sequence) <= steps:
                 tail = ids[rows, steps - len(sequence) : steps]
@@ -272,10 +300,10 @@ class _StopTable:
 
 
 def _end_rows(
-    ids: Tensor, live: Tensor, steps: int, eos_id: int | None, stops: _StopTable, reasons: list[str]
+    ids: Tensor, live: Tensor, steps: int, eos_ids: Tensor, stops: _StopTable, reasons: list[str]
 ) -> Tensor:
     """Which live rows just ended; writes why into `reasons`."""
-    at_eos = ids[live, steps - 1] == (-1 if eos_id is None else eos_id)
+    at_eos = torch.isin(ids[live, steps - 1], eos_ids)
     at_stop = stops.matches(ids, live, steps) & ~at_eos if stops.sequences else torch.zeros_like(at_eos)
     for reason, flags in ((EOS, at_eos), (STOP, at_stop)):
         for row in live[flags].tolist():
@@ -295,7 +323,6 @@ class CountedSample:
     """Log-prob of the whole completion under the distribution sampled from."""
 
 
-@torch.no_grad()
 def sample_counts(
     model: PreTrainedModel,
     prompt: Sequence[int],
@@ -307,37 +334,22 @@ def sample_counts(
 ) -> list[CountedSample]:
     """`num_samples` independent completions of one prompt, as distinct completions with counts.
 
-    Draws that agree so far share one row: at each position the number of draws in a row is split
-    among next tokens by one multinomial draw, which is the distribution of that many independent
-    choices. The cost grows with the number of distinct prefixes, not with `num_samples`.
+    The most frequent comes first. The cost grows with the number of distinct prefixes, not with
+    `num_samples`.
     """
     if config.greedy:
         raise ValueError("sample_counts draws at random; greedy completions are all the same one")
-    eos_id = model.config.eos_token_id if eos_id is None else eos_id
-    ending = {eos_id, *stop_ids}
-    with evaluating(model):
-        cache = DecodingCache(model.config, len(prompt) + config.max_new_tokens)
-        logits = _forward(model, torch.tensor([list(prompt)]), None, cache)
-        rows: list[tuple[tuple[int, ...], int, float]] = [((), num_samples, 0.0)]
-        done: list[CountedSample] = []
-        for step in range(1, config.max_new_tokens + 1):
-            logprobs = warp_logits(logits, config).log_softmax(-1)
-            parents, branches = [], []
-            for parent, (ids, count, total) in enumerate(rows):
-                draws = torch.multinomial(
-                    logprobs[parent].exp(), count, replacement=True, generator=generator
-                )
-                tokens, counts = draws.unique(return_counts=True)
-                for token, n in zip(tokens.tolist(), counts.tolist(), strict=True):
-                    branch = ((*ids, token), n, total + float(logprobs[parent, token]))
-                    if token in ending or step == config.max_new_tokens:
-                        done.append(CountedSample(*branch))
-                    else:
-                        parents.append(parent)
-                        branches.append(branch)
-            if not branches:
-                break
-            cache.select(torch.tensor(parents))
-            rows = branches
-            logits = _forward(model, torch.tensor([[ids[-1]] for ids, _, _ in rows]), None, cache)
+    stops = [[(token,) for token in stop_ids]]
+    samples = sample(
+        model,
+        [prompt],
+        config,
+        num_samples=num_samples,
+        generator=generator,
+        eos_id=eos_id,
+        stop_sequences=stops,
+    )
+    counts = Counter(map(tuple, samples.completions()))
+    logprobs = dict(zip(map(tuple, samples.completions()), samples.logprobs.sum(-1).tolist(), strict=True))
+    done = [CountedSample(ids, count, logprobs[ids]) for ids, count in counts.items()]
     return sorted(done, key=lambda sample: (-sample.count, sample.ids))

@@ -46,17 +46,21 @@ def completion_logits(
     In float32 whatever the model's type, as in sampling. Logits of prompt positions are never computed.
     The logit of token t stands at position t-1.
     """
-    if not 1 <= num_completion < ids.shape[1]:
-        raise ValueError(
-            f"num_completion {num_completion} must be at least 1 and less than the sequence length "
-            f"{ids.shape[1]}: the first token has nothing before it that could predict it"
-        )
+    _check_window(ids, num_completion)
     logits = model(
         **model_inputs(ids, attention_mask),
         use_cache=False,
         logits_to_keep=num_completion + 1,
     ).logits
     return logits[:, :-1].float()
+
+
+def _check_window(ids: Tensor, num_completion: int) -> None:
+    if not 1 <= num_completion < ids.shape[1]:
+        raise ValueError(
+            f"num_completion {num_completion} must be at least 1 and less than the sequence length "
+            f"{ids.shape[1]}: the first token has nothing before it that could predict it"
+        )
 
 
 def selected_logprobs(logits: Tensor, tokens: Tensor, temperature: float = 1.0) -> Tensor:
@@ -81,41 +85,48 @@ def token_logprobs(
 ) -> Tensor:
     """Log-probabilities `[batch, num_completion]` of the last `num_completion` tokens of each row.
 
+    For rows that begin with the same prompts, `labkit.lm.shared_prompt` runs each prompt once.
+    """
+    _check_window(ids, num_completion)
+    states = decoder(model)(**model_inputs(ids, attention_mask), use_cache=False).last_hidden_state
+    return state_logprobs(model, states[:, -num_completion - 1 : -1], ids[:, -num_completion:], temperature)
+
+
+def decoder(model: PreTrainedModel) -> torch.nn.Module:
+    """The model without its output layer; its `last_hidden_state` is what that layer reads.
+
+    Raises ValueError for a model that changes its logits after the output layer.
+    """
+    # Adapters are layers inside the model they adapt, so its decoder runs with them.
+    inner = model.get_base_model() if hasattr(model, "get_base_model") else model
+    if getattr(inner.config, "final_logit_softcapping", None) or getattr(inner.config, "logit_scale", None):
+        raise ValueError(
+            f"{type(inner).__name__} changes its logits after the output layer, which scoring from hidden "
+            "states leaves out; use a model without final_logit_softcapping and logit_scale"
+        )
+    return inner.base_model
+
+
+def state_logprobs(model: PreTrainedModel, states: Tensor, tokens: Tensor, temperature: float) -> Tensor:
+    """Log-probabilities of `tokens` `[...]` given the hidden states `[..., width]` that predict them.
+
     Where the logits of all positions would exceed `MAX_LOGITS`, they are made and used in pieces, and
     made again in the backward pass: a vocabulary of 50,000 words costs memory for one piece only.
     """
-    tokens = ids[:, -num_completion:]
-    vocabulary = model.config.vocab_size
-    if tokens.numel() * vocabulary <= MAX_LOGITS:
-        logits = completion_logits(model, ids, attention_mask, num_completion)
-        return selected_logprobs(logits, tokens, temperature)
-    hidden = _completion_hidden(model, ids, attention_mask, num_completion).flatten(0, 1)
     head = model.get_output_embeddings()
 
     def score(states: Tensor, targets: Tensor) -> Tensor:
         return selected_logprobs(head(states).float(), targets, temperature)
 
+    vocabulary = model.config.vocab_size
+    if tokens.numel() * vocabulary <= MAX_LOGITS:
+        return score(states, tokens)
     size = max(1, MAX_LOGITS // vocabulary)
     pieces = [
-        checkpoint(score, states, targets, use_reentrant=False)
-        for states, targets in zip(hidden.split(size), tokens.flatten().split(size), strict=True)
+        checkpoint(score, part, targets, use_reentrant=False)
+        for part, targets in zip(states.flatten(0, -2).split(size), tokens.flatten().split(size), strict=True)
     ]
     return torch.cat(pieces).view(tokens.shape)
-
-
-def _completion_hidden(
-    model: PreTrainedModel, ids: Tensor, attention_mask: Tensor, num_completion: int
-) -> Tensor:
-    """Last hidden states `[batch, num_completion, width]` that predict the completion's tokens."""
-    # Adapters are layers inside the model they adapt, so its decoder runs with them.
-    inner = model.get_base_model() if hasattr(model, "get_base_model") else model
-    if getattr(inner.config, "final_logit_softcapping", None) or getattr(inner.config, "logit_scale", None):
-        raise ValueError(
-            f"{type(inner).__name__} changes its logits after the output layer, which scoring in pieces "
-            "leaves out; use smaller micro-batches, so that the logits fit MAX_LOGITS at once"
-        )
-    states = inner.base_model(**model_inputs(ids, attention_mask), use_cache=False).last_hidden_state
-    return states[:, -num_completion - 1 : -1]
 
 
 def sequence_logprobs(logprobs: Tensor, completion_mask: Tensor) -> Tensor:

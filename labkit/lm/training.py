@@ -70,17 +70,30 @@ class TrainState:
 
     @classmethod
     def start(
-        cls, model: torch.nn.Module, config: OptimizerConfig, total_steps: int, seed: int
+        cls,
+        model: torch.nn.Module,
+        config: OptimizerConfig,
+        total_steps: int,
+        seed: int,
+        rate_factors: Mapping[str, float] | None = None,
     ) -> TrainState:
         """A fresh state; trains the parameters that require gradients.
 
-        Raises ValueError when there are none: a run would otherwise "train" and change nothing.
+        Parameters whose name begins with a key of `rate_factors` learn at that multiple of the rate (a new
+        head beside a trained model, say). Raises ValueError when there is nothing to train, or nothing
+        under such a name: a run would otherwise "train" and change nothing.
         """
-        parameters = [p for p in model.parameters() if p.requires_grad]
-        if not parameters:
+        factors = {"": 1.0, **(rate_factors or {})}
+        groups = {prefix: [] for prefix in factors}
+        for name, parameter in model.named_parameters():
+            if parameter.requires_grad:
+                groups[max((p for p in factors if name.startswith(p)), key=len)].append(parameter)
+        if not any(groups.values()):
             raise ValueError("no parameter of the model requires a gradient, so nothing can be trained")
+        if empty := [prefix for prefix, group in groups.items() if prefix and not group]:
+            raise ValueError(f"no trainable parameter has a name that begins with {empty}")
         optimizer = torch.optim.AdamW(
-            parameters,
+            [{"params": group, "rate_factor": factors[prefix]} for prefix, group in groups.items() if group],
             lr=config.learning_rate,
             betas=config.betas,
             weight_decay=config.weight_decay,
@@ -93,7 +106,8 @@ class TrainState:
         parameters = [p for group in self.optimizer.param_groups for p in group["params"]]
         norm = torch.nn.utils.clip_grad_norm_(parameters, self.config.max_grad_norm)
         for group in self.optimizer.param_groups:
-            group["lr"] = learning_rate_at(self.config, self.step, self.total_steps)
+            rate = learning_rate_at(self.config, self.step, self.total_steps)
+            group["lr"] = rate * group.get("rate_factor", 1.0)
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
         return float(norm)

@@ -102,13 +102,18 @@ def test_greedy_completions_equal_those_of_transformers_generate(make):
     assert ours.completions() == expected
 
 
-def test_finished_rows_leave_the_batch_and_a_group_shares_one_prompt_pass():
+def test_each_distinct_prefix_of_an_unfinished_completion_runs_once():
     model = llama()
     rows = watch_rows(model)
     samples = sample(model, PROMPTS, SamplingConfig(8), num_samples=6, generator=seeded())
     assert rows[0] == len(PROMPTS), "the prompt of a group runs through the model once"
-    # The pass after token t holds the rows that are longer than t.
-    assert rows[1:] == [int((samples.lengths > t).sum()) for t in range(1, int(samples.lengths.max()))]
+    # The pass after token t holds what completions longer than t have said so far, each of it once.
+    prefixes = [
+        {(row // 6, *c[:t]) for row, c in enumerate(samples.completions()) if len(c) > t}
+        for t in range(1, int(samples.lengths.max()))
+    ]
+    assert rows[1:] == [len(p) for p in prefixes]
+    assert rows[1] < 18, "no two completions agreed, so the test would not see that they share"
 
 
 def test_a_shared_prompt_pass_samples_what_separate_passes_sample():

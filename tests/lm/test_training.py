@@ -15,7 +15,8 @@ from labkit.lm.training import (
     micro_batches,
     train,
 )
-from labkit.rl.trainer import GRPOConfig, grpo_algorithm
+from labkit.rl.config import RLConfig
+from labkit.rl.trainer import policy_gradient_algorithm
 from tests.tiny import BOS, EOS, PAD, A, B, C, gpt2, llama
 
 STEPS = 5
@@ -37,8 +38,8 @@ def grpo(**settings):
         prompts = [[BOS, rng.choice([A, B, C])] for _ in range(3)]
         return prompts, lambda rows, completions: [Judgement(float(c[0] == A)) for c in completions]
 
-    config = GRPOConfig(group_size=4, max_new_tokens=3, epochs=2, updates_per_epoch=2, **settings)
-    return grpo_algorithm(config, next_prompts)
+    config = RLConfig(group_size=4, max_new_tokens=3, epochs=2, updates_per_epoch=2, **settings)
+    return policy_gradient_algorithm(config, next_prompts)
 
 
 def new_state(seed=0, **settings):
@@ -174,3 +175,21 @@ def test_micro_batches_cover_the_rows_in_order(rows, size, sizes):
     pieces = micro_batches(torch.arange(rows), size)
     assert [len(piece) for piece in pieces] == sizes
     assert [int(row) for piece in pieces for row in piece] == list(range(rows))
+
+
+def test_parameters_under_a_name_learn_at_their_own_rate() -> None:
+    model = torch.nn.ModuleDict({"body": torch.nn.Linear(1, 1), "head": torch.nn.Linear(1, 1)})
+    config = OptimizerConfig(learning_rate=1e-3, max_grad_norm=math.inf)
+    state = TrainState.start(model, config, 1, seed=0, rate_factors={"head.": 10.0})
+    before = {name: p.detach().clone() for name, p in model.named_parameters()}
+    sum(p.sum() for p in model.parameters()).backward()
+    state.update()
+    # Adam's first step is the learning rate, whatever the gradient.
+    moved = {name: (before[name] - p).abs().item() for name, p in model.named_parameters()}
+    assert moved["body.weight"] == pytest.approx(1e-3, rel=1e-3)
+    assert moved["head.weight"] == pytest.approx(1e-2, rel=1e-3)
+
+
+def test_a_rate_for_a_name_that_no_parameter_has_is_refused() -> None:
+    with pytest.raises(ValueError, match="begins with"):
+        TrainState.start(torch.nn.Linear(1, 1), OptimizerConfig(), 1, seed=0, rate_factors={"critic.": 2.0})

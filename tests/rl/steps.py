@@ -1,4 +1,4 @@
-"""One step of GRPO through its public interface, with everything that happened in it."""
+"""One step of policy-gradient training through its public interface, with everything that happened in it."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ import torch
 
 from labkit.lm.training import OptimizerConfig, TrainState
 from labkit.rl import trainer
+from labkit.rl.config import RLConfig
+from labkit.rl.reference import Reference
 from labkit.rl.rollout import Rollouts
 
 
@@ -28,7 +30,7 @@ class Step:
 
 def one_step(
     model: Any,
-    config: trainer.GRPOConfig,
+    config: RLConfig,
     prompts: list[list[int]],
     judge: Any,
     *,
@@ -52,7 +54,9 @@ def one_step(
 
     state.update = update
     with mock.patch.object(trainer, "collect", collect):
-        step.metrics = dict(trainer.grpo_algorithm(config, lambda state: (prompts, judge), reference)(state))
+        reference = None if reference is None else Reference(reference)
+        algorithm = trainer.policy_gradient_algorithm(config, lambda state: (prompts, judge), reference)
+        step.metrics = dict(algorithm(state))
     model.eval()
     step.final_logprobs = trainer.score_rollouts(model, step.rollouts, config)
     return step

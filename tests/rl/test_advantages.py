@@ -1,3 +1,7 @@
+"""Advantages inside a group of completions of one prompt; over time they are in test_gae.py."""
+
+import inspect
+import itertools
 import math
 
 import numpy as np
@@ -6,7 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from labkit.rl.advantages import group_advantages
+from labkit.rl.advantages import LIBRARY_GROUP_STD, group_advantages, rloo_advantages
 
 GROUP = 4
 rewards_of_groups = (
@@ -77,6 +81,60 @@ def test_the_default_is_trls():
     rewards = torch.tensor([0.0, 0.0, 1.0, 3.0])
     expected = (rewards - rewards.mean()) / (rewards.std() + 1e-4)
     torch.testing.assert_close(group_advantages(rewards, 4), expected)
+    default = inspect.signature(group_advantages).parameters
+    assert LIBRARY_GROUP_STD["trl"] == (default["ddof"].default, default["eps"].default)
+
+
+def test_libraries_differ_in_eps_alone_and_only_where_rewards_nearly_agree():
+    assert {name: tuple(how) for name, how in LIBRARY_GROUP_STD.items()} == {
+        "trl": (1, 1e-4),
+        "verl": (1, 1e-6),
+        "openrlhf": (1, 1e-9),
+    }
+    for spread, tolerance in ((1.0, 1e-3), (1e-4, None)):
+        rewards = spread * torch.tensor([0.0, 0.0, 0.0, 1.0], dtype=torch.float64)
+        trl, verl, _ = (group_advantages(rewards, 4, **how._asdict()) for how in LIBRARY_GROUP_STD.values())
+        if tolerance:
+            torch.testing.assert_close(trl, verl, atol=tolerance, rtol=0)
+        else:
+            assert trl[3] < 0.5 * verl[3], "a std of 5e-5 under an eps of 1e-4"
+
+
+@steady
+@given(rewards_of_groups)
+def test_rloo_leaves_each_reward_out_of_its_own_baseline(rewards):
+    ours = rloo_advantages(rewards, GROUP).view(-1, GROUP)
+    for group, advantages in zip(rewards.view(-1, GROUP).tolist(), ours.tolist(), strict=True):
+        for i, reward in enumerate(group):
+            others = group[:i] + group[i + 1 :]
+            assert advantages[i] == pytest.approx(reward - sum(others) / len(others), abs=1e-9)
+
+
+@steady
+@given(rewards_of_groups)
+def test_rloo_is_dr_grpo_times_a_constant(rewards):
+    dr_grpo = group_advantages(rewards, GROUP, scale_by_std=False)
+    torch.testing.assert_close(rloo_advantages(rewards, GROUP), dr_grpo * 4 / 3, atol=1e-9, rtol=0)
+
+
+def test_rloo_is_unbiased_and_dr_grpo_shrinks_the_gradient():
+    # All groups of 3 draws from a softmax of 3 actions, each weighted by its probability.
+    theta = torch.tensor([0.5, -0.2, 0.1], dtype=torch.float64)
+    reward_of = torch.tensor([1.0, 0.0, 3.0], dtype=torch.float64)
+    pi = theta.softmax(-1)
+    true_gradient = pi * (reward_of - (pi * reward_of).sum())
+
+    def expected_gradient(advantages):
+        total = torch.zeros(3, dtype=torch.float64)
+        for draws in itertools.product(range(3), repeat=3):
+            scores = torch.eye(3, dtype=torch.float64)[list(draws)] - pi
+            weighted = advantages(reward_of[list(draws)], 3)[:, None] * scores
+            total += pi[list(draws)].prod() * weighted.mean(0)
+        return total
+
+    torch.testing.assert_close(expected_gradient(rloo_advantages), true_gradient)
+    without_std = expected_gradient(lambda r, size: group_advantages(r, size, scale_by_std=False))
+    torch.testing.assert_close(without_std, true_gradient * 2 / 3)
 
 
 @pytest.mark.parametrize("scale", [True, False])
@@ -85,6 +143,7 @@ def test_a_group_of_equal_rewards_gets_exactly_zero(value, scale):
     # Pitfall 14: neither 0/0 nor a push out of rounding (the float mean of seven 0.1 is not 0.1).
     advantages = group_advantages(torch.full((14,), value), 7, scale_by_std=scale, eps=0.0)
     assert advantages.eq(0).all(), f"equal rewards {value} gave {advantages[0]}"
+    assert rloo_advantages(torch.full((14,), value), 7).eq(0).all()
 
 
 def test_a_prompt_drawn_twice_makes_two_groups():
@@ -95,6 +154,7 @@ def test_a_prompt_drawn_twice_makes_two_groups():
 def test_the_rewards_are_left_as_they_were():
     rewards = torch.tensor([0.0, 1.0, 5.0, 5.0])
     group_advantages(rewards, 2)
+    rloo_advantages(rewards, 2)
     assert rewards.tolist() == [0.0, 1.0, 5.0, 5.0]
 
 
@@ -107,5 +167,6 @@ def test_the_rewards_are_left_as_they_were():
     ],
 )
 def test_rewards_that_do_not_make_groups_are_an_error(rewards, size, message):
-    with pytest.raises(ValueError, match=message):
-        group_advantages(rewards, size)
+    for advantages in (group_advantages, rloo_advantages):
+        with pytest.raises(ValueError, match=message):
+            advantages(rewards, size)

@@ -6,13 +6,17 @@ import torch
 
 from labkit.envs.judging import Judgement
 from labkit.lm.training import OptimizerConfig, TrainState, train
-from labkit.rl import trainer
-from labkit.rl.trainer import GRPOConfig, grpo_algorithm, score_rollouts
+from labkit.rl import trainer, updates
+from labkit.rl.config import ALGORITHMS, RLConfig
+from labkit.rl.critic import attach_critic
+from labkit.rl.reference import Reference
+from labkit.rl.trainer import policy_gradient_algorithm
+from labkit.rl.updates import score_rollouts
 from tests.rl.steps import one_step
 from tests.tiny import BOS, A, B, C, D, gpt2, llama, one_by_one_logprobs
 
 PROMPTS = [[BOS, A], [BOS, B, C, D], [BOS, C]]
-CONFIG = GRPOConfig(group_size=6, max_new_tokens=4, clip_low=None, clip_high=None)
+CONFIG = RLConfig(group_size=6, max_new_tokens=4, clip_low=None, clip_high=None)
 
 
 def starts_with_a(rows, completions):
@@ -35,10 +39,10 @@ def policy_gradient_by_hand(model, rollouts):
     rewards = rollouts.rewards.view(-1, CONFIG.group_size)
     advantages = (rewards - rewards.mean(1, keepdim=True)) / (rewards.std(1, keepdim=True) + 1e-4)
     for row, advantage in enumerate(advantages.flatten()):
-        ids = rollouts.ids[row, rollouts.attention_mask[row]]
+        prompt, completion = PROMPTS[row // CONFIG.group_size], rollouts.ids[row, rollouts.mask[row]].tolist()
+        ids = torch.tensor(prompt + completion)
         logprobs = model(ids[None, :-1]).logits[0].log_softmax(-1).gather(-1, ids[1:, None]).squeeze(-1)
-        kept = rollouts.completion_mask[row, 1 : len(ids)]
-        (-advantage * logprobs[kept].mean() / len(advantages.flatten())).backward()
+        (-advantage * logprobs[-len(completion) :].mean() / len(advantages.flatten())).backward()
     return {name: p.grad.clone() for name, p in model.named_parameters()}
 
 
@@ -66,24 +70,21 @@ def test_gradients_do_not_depend_on_the_micro_batches(aggregation, kl_coef):
 
 
 def test_the_pieces_of_an_epoch_cover_each_row_once(monkeypatch):
-    scored = []
-    original = trainer.token_logprobs
+    pieces = []
+    original = updates.Updates._accumulate
 
-    def watch(model, ids, *args):
-        scored.append(ids)
-        return original(model, ids, *args)
+    def watch(self, state, rows):
+        pieces.append(rows)
+        return original(self, state, rows)
 
-    monkeypatch.setattr(trainer, "token_logprobs", watch)
+    monkeypatch.setattr(updates.Updates, "_accumulate", watch)
     config = replace(CONFIG, epochs=2, updates_per_epoch=3)
     step = one_step(llama(), config, PROMPTS, lambda rows, completions: [Judgement(float(r)) for r in rows])
     assert len(step.gradients) == 6
-    assert [len(ids) for ids in scored[:6]] == [6] * 6
-    rows = sorted(step.rollouts.ids.tolist())
-    for epoch in (scored[:3], scored[3:6]):
-        assert sorted(torch.cat(epoch).tolist()) == rows
-    assert not torch.equal(torch.cat(scored[:3]), torch.cat(scored[3:6])), (
-        "the split is drawn anew each epoch"
-    )
+    assert [len(rows) for rows in pieces] == [6] * 6
+    for epoch in (pieces[:3], pieces[3:]):
+        assert sorted(torch.cat(epoch).tolist()) == list(range(18))
+    assert not torch.equal(torch.cat(pieces[:3]), torch.cat(pieces[3:])), "the split is drawn anew each epoch"
 
 
 @pytest.mark.parametrize("temperature", [1.0, 0.6])
@@ -95,9 +96,9 @@ def test_stored_logprobs_equal_recomputed_ones_before_the_first_update(temperatu
     scores = score_rollouts(llama(), step.rollouts, config)
     torch.testing.assert_close(scores, step.rollouts.logprobs, atol=1e-4, rtol=0)
     assert scores[~step.rollouts.completion_mask].eq(0).all()
-    row = step.rollouts.ids[0, step.rollouts.attention_mask[0]].tolist()
-    expected = one_by_one_logprobs(llama(), PROMPTS[0], row[2:], temperature)
-    torch.testing.assert_close(scores[0, 2 : len(row)], expected, atol=2e-5, rtol=0)
+    completion = step.rollouts.ids[0, step.rollouts.mask[0]].tolist()
+    expected = one_by_one_logprobs(llama(), PROMPTS[0], completion, temperature)
+    torch.testing.assert_close(scores[0, : len(completion)], expected, atol=2e-5, rtol=0)
 
 
 def wrong_temperature(collect, model, prompts, judge, sampling, **more):
@@ -162,7 +163,7 @@ def test_a_kl_penalty_pulls_groups_without_signal_too():
 
 def test_a_kl_penalty_needs_a_reference_and_leaves_it_alone():
     with pytest.raises(ValueError, match="kl_coef is 0.1 but there is no reference"):
-        grpo_algorithm(replace(CONFIG, kl_coef=0.1), lambda state: None)
+        policy_gradient_algorithm(replace(CONFIG, kl_coef=0.1), lambda state: None)
     reference = llama(1)
     before = copy.deepcopy(reference.state_dict())
     one_step(llama(), replace(CONFIG, kl_coef=0.1), PROMPTS, mixed, reference=reference)
@@ -192,16 +193,30 @@ def test_a_clip_stops_the_policy_from_running_away():
     assert drift < free_drift
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [{}, {"temperature": 0.6}, {"kl_coef": 0.01}, {"scale_by_std": False, "aggregation": "token_mean"}],
-    ids=str,
-)
-def test_grpo_learns_a_bandit(settings):
+BANDITS = {
+    **{name: replace(config, prompts_per_step=6) for name, config in ALGORITHMS.items()},
+    "temperature": RLConfig(temperature=0.6),
+    "kl in the loss": RLConfig(kl_coef=0.01),
+    "kl in the reward": RLConfig(kl_coef=0.01, kl_in="reward", kl_estimator="k1"),
+    "exact kl": RLConfig(kl_coef=0.01, kl_estimator="exact"),
+    "no clip": RLConfig(loss="policy_gradient"),
+    "separate critic": replace(ALGORITHMS["ppo"], critic="separate"),
+    "over turns": replace(ALGORITHMS["ppo"], gae_over="turns", max_turns=2),
+}
+
+
+@pytest.mark.parametrize("name", BANDITS)
+def test_every_algorithm_learns_a_bandit(name):
     # Pitfall 24: compared with where it started, which is chance. Reward: the first token is an A.
-    config = GRPOConfig(group_size=8, max_new_tokens=2, epochs=2, micro_batch_size=48, **settings)
-    state = TrainState.start(llama(sharpness=3), OptimizerConfig(learning_rate=1e-2), 25, seed=0)
-    algorithm = grpo_algorithm(config, lambda state: (PROMPTS * 2, starts_with_a), llama(sharpness=3))
+    config = replace(BANDITS[name], group_size=8, max_new_tokens=2, epochs=2, micro_batch_size=48)
+    if config.loss == "policy_gradient":
+        config = replace(config, epochs=1)
+    model = llama(sharpness=3)
+    reference = Reference(model)
+    if config.critic:
+        attach_critic(model, config.critic)
+    state = TrainState.start(model, OptimizerConfig(learning_rate=1e-2), 25, seed=0)
+    algorithm = policy_gradient_algorithm(config, lambda state: (PROMPTS * 2, starts_with_a), reference)
     rewards = [row["reward"] for row in train(state, algorithm).history]
     assert rewards[0] < 0.4
     assert sum(rewards[-5:]) / 5 > 0.9, f"rewards went {rewards[0]:.2f} -> {rewards[-1]:.2f}"

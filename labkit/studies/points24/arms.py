@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from labkit.envs.points24.rules import FACES_AS_RANK, FACES_AS_TEN
-from labkit.rl.trainer import GRPOConfig
+from labkit.rl.config import RLConfig
 from labkit.studies.points24.run import RLStage, RunConfig, SFTStage, Stage
 
 SFT_LEARNING_RATES = (1e-4, 3e-4, 1e-3)
@@ -22,7 +22,7 @@ DATA_SIZES = (25, 50, 100, 250)
 TURNS = (1, 3, 5)
 """Attempts an episode may have, in arms with half the prompts a step."""
 
-GRPO = GRPOConfig(group_size=8, kl_coef=0.1)
+GRPO = RLConfig(group_size=8, kl_coef=0.1)
 """One update a batch and KL 0.1 did best of what was tried (points24-tuning, base of many rules, 16 x 16, one
 seed). The group of 8 was taken to halve the cost of a step, and was not tried on validation hands."""
 GRPO_LEARNING_RATE = 1e-4

@@ -26,7 +26,7 @@ FIGURES = [
         "Base, RL and SFT under the other rule",
         "Three bar charts of accuracy under the rule not trained on, for base, RL and SFT (at two learning "
         "rates): ours in both directions, and the paper's 11.5, 15.0 and 3.4 percent.",
-        f"{CHU}, Table 1 (GP-L)",
+        f"{CHU}, Fig. 6 (GP-L)",
         "rl-raises-ood",
         "sft-lowers-ood",
         "sft-lowers-ood-gentle",
@@ -63,7 +63,7 @@ FIGURES = [
         "What goes wrong under the other rule",
         "Stacked bars of the outcomes of responses under the other rule, for base, RL, SFT at two rates and "
         "SFT with varied rules: solved, other value, wrong numbers, cards misread, false arithmetic, none.",
-        f"{CHU}, Fig. 11 (failure examples)",
+        "none: a breakdown of ours",
     ),
     _card(
         curves.two_bases,

@@ -17,7 +17,10 @@ from labkit.envs.points24.rules import Rule
 from labkit.lm.models import load_model, num_parameters
 from labkit.lm.sft import Batch, collate, sft_algorithm
 from labkit.lm.training import Algorithm, Callback, OptimizerConfig, TrainState, train
-from labkit.rl.trainer import GRPOConfig, Prompts, grpo_algorithm
+from labkit.rl.config import RLConfig
+from labkit.rl.critic import attach_critic
+from labkit.rl.reference import Reference
+from labkit.rl.trainer import Prompts, policy_gradient_algorithm
 from labkit.studies.points24.base import base_folder
 from labkit.studies.points24.evaluate import EvaluationSet, evaluate, evaluation_sets
 from labkit.study import Rows, RunContext
@@ -46,16 +49,18 @@ class SFTStage:
 
 @dataclass(frozen=True)
 class RLStage:
-    """GRPO from the verifier's reward."""
+    """Policy-gradient training from the verifier's reward."""
 
     steps: int
     """Rollout batches."""
     learning_rate: float
     """Constant learning rate."""
-    grpo: GRPOConfig = field(default_factory=GRPOConfig)
-    """The algorithm."""
+    algorithm: RLConfig = field(default_factory=RLConfig)
+    """The algorithm; GRPO by default."""
     rewards: str = "binary"
     """Reward table: `binary` or `paper`."""
+    critic_rate: float = 10.0
+    """A critic's learning rate in multiples of the policy's: its head starts from nothing."""
 
 
 Stage = SFTStage | RLStage
@@ -81,6 +86,8 @@ class RunConfig:
     """Hands measured on: `test`, or `validation` while settings are chosen."""
     max_hands: int = 1000
     """At most this many hands in each evaluation set."""
+    every_step: bool = False
+    """Keep a row of training metrics for each step, besides those of evaluations."""
 
 
 def training_hands(config: RunConfig, num_hands: int | None = None) -> list[tuple[int, ...]]:
@@ -110,16 +117,18 @@ def _sft(config: RunConfig, stage: SFTStage, codec: Codec) -> Algorithm:
     return sft_algorithm(next_batch)
 
 
-def _grpo(config: RunConfig, stage: RLStage, codec: Codec, reference: PreTrainedModel) -> Algorithm:
+def _rl(config: RunConfig, stage: RLStage, codec: Codec, reference: Reference | None) -> Algorithm:
     hands = training_hands(config)
 
     def next_prompts(state: TrainState) -> Prompts:
         rng = state.python_random()
-        drawn = [shuffled(rng.choice(hands), rng) for _ in range(stage.grpo.prompts_per_step)]
-        judge = compact_judge(codec, drawn, config.train_rule, REWARDS[stage.rewards], stage.grpo.group_size)
+        drawn = [shuffled(rng.choice(hands), rng) for _ in range(stage.algorithm.prompts_per_step)]
+        judge = compact_judge(
+            codec, drawn, config.train_rule, REWARDS[stage.rewards], stage.algorithm.group_size
+        )
         return codec.prompts(drawn, config.train_rule), judge
 
-    return grpo_algorithm(stage.grpo, next_prompts, reference)
+    return policy_gradient_algorithm(stage.algorithm, next_prompts, reference)
 
 
 def start_stage(
@@ -129,11 +138,15 @@ def start_stage(
 
     The reference of a KL penalty is the policy that the stage starts from.
     """
-    state = TrainState.start(model, OptimizerConfig(stage.learning_rate), stage.steps, seed)
+    optimizer = OptimizerConfig(stage.learning_rate)
     if isinstance(stage, SFTStage):
-        return state, _sft(config, stage, codec)
-    reference = copy.deepcopy(model).eval().requires_grad_(False)
-    return state, _grpo(config, stage, codec, reference)
+        return TrainState.start(model, optimizer, stage.steps, seed), _sft(config, stage, codec)
+    reference, factors = Reference(model) if stage.algorithm.kl_coef else None, {}
+    if stage.algorithm.critic:
+        attach_critic(model, stage.algorithm.critic)
+        factors = {"critic.": stage.critic_rate}
+    state = TrainState.start(model, optimizer, stage.steps, seed, factors)
+    return state, _rl(config, stage, codec, reference)
 
 
 def run(config: RunConfig, context: RunContext) -> Rows:
@@ -159,7 +172,7 @@ def run(config: RunConfig, context: RunContext) -> Rows:
         train(state, algorithm, callbacks=callbacks)
         parameters = num_parameters(model)
         for row in state.history:
-            if "id_accuracy" in row:
+            if config.every_step or "id_accuracy" in row:
                 spent = compute + parameters * row["parameter_passes"]
                 rows.append({**row, "step": offset + row["step"], "stage": number, "compute": spent})
         done_steps += stage.steps
@@ -192,9 +205,9 @@ def _evaluation(
     offset: int,
 ) -> Callback:
     def callback(state: TrainState) -> None:
+        state.history[-1]["parameter_passes"] = state.compute(1)
         if offset + state.step in config.evaluate_at or state.step == state.total_steps:
             state.history[-1] |= _measure(state.model, base, codec, sets, config)
-            state.history[-1]["parameter_passes"] = state.compute(1)
 
     return callback
 
@@ -214,6 +227,7 @@ def cost(config: RunConfig) -> float:
         if isinstance(stage, SFTStage):
             seconds += stage.steps * stage.batch_size * 0.005
         else:
-            rows = stage.grpo.prompts_per_step * stage.grpo.group_size
-            seconds += stage.steps * rows * 0.005 * stage.grpo.max_turns**0.8
+            algorithm = stage.algorithm
+            rows = algorithm.prompts_per_step * algorithm.group_size
+            seconds += stage.steps * rows * 0.0025 * algorithm.max_turns**0.8 * (1 + algorithm.epochs)
     return seconds

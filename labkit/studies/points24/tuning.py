@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from labkit.envs.points24.rules import FACES_AS_RANK, FACES_AS_TEN
-from labkit.rl.trainer import GRPOConfig
+from labkit.rl.config import RLConfig
 from labkit.studies.points24.run import (
     STUDY_VERSION,
     RLStage,
@@ -42,7 +42,7 @@ def _grpo_name(
 def _grpo_stage(
     steps: int, learning_rate: float, updates: int, kl_coef: float, rewards: str, shape: tuple[int, int]
 ) -> RLStage:
-    algorithm = GRPOConfig(
+    algorithm = RLConfig(
         prompts_per_step=shape[0], group_size=shape[1], updates_per_epoch=updates, kl_coef=kl_coef
     )
     return RLStage(steps, learning_rate, algorithm, rewards)
