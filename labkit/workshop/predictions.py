@@ -63,7 +63,7 @@ def guess(id: str, value: str | float) -> None:
 
 
 def prediction_control(id: str, options: Options) -> Widget:
-    """The control itself: radio buttons, or a slider with a button; both reachable by keyboard."""
+    """The control itself: toggle buttons, or a slider with a button; both reachable by keyboard."""
     import ipywidgets as widgets
 
     ranged = is_range(options)
@@ -75,13 +75,14 @@ def prediction_control(id: str, options: Options) -> Widget:
         note.value = _kept_note(value)
 
     if not ranged:
-        radio = widgets.RadioButtons(
+        # Not radio buttons: in command mode JupyterLab takes the arrow keys for itself.
+        buttons = widgets.ToggleButtons(
             options=list(options),
             value=kept if kept in options else None,
-            layout=widgets.Layout(width="auto"),
+            style={"button_width": "auto"},
         )
-        radio.observe(lambda change: change["new"] is not None and keep(change["new"]), "value")
-        return widgets.VBox([radio, note])
+        buttons.observe(lambda change: change["new"] is not None and keep(change["new"]), "value")
+        return widgets.VBox([buttons, note])
     low, high = options
     slider = widgets.FloatSlider(
         value=kept if isinstance(kept, int | float) and low <= kept <= high else (low + high) / 2,

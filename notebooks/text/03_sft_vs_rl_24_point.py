@@ -470,6 +470,9 @@ display.figure("points24", "collapse")
 #   controls, after longer runs on validation hands. That SFT collapses at 1e-3 is thus a finding after a search for it.
 # - **Leakage.** In the other direction a test hand can be the *same puzzle* as a training hand (trained on 10 3 4 5,
 #   tested on K 3 4 5 with K = 10). The headline set leaves those out; the cell below counts them.
+#   The base itself was kept from test hands by their cards, not by their values, and a failed attempt that stands in
+#   one of its training sequences can happen to reach 24. All arms start from it, so that differences between arms stay
+#   fair; the level they start from may be a little high.
 # - **Seeds.** The interval is over training seeds with one base, one split and one set of test hands. Another base
 #   could shift all arms together.
 # - **Objective.** SFT sees 588 solved hands with all their solutions; RL sees a reward. SFT has more to learn from

@@ -238,14 +238,14 @@ def only(kind, widget):
     return found
 
 
-def test_radio_buttons_keep_a_choice_and_start_with_none():
+def test_toggle_buttons_keep_a_choice_and_start_with_none():
     control = predictions.prediction_control("03.p", ["a", "b"])
-    radio, note = only(ipywidgets.RadioButtons, control), only(ipywidgets.HTML, control)
-    assert radio.value is None and note.value == "No guess yet."
+    buttons, note = only(ipywidgets.ToggleButtons, control), only(ipywidgets.HTML, control)
+    assert buttons.value is None and note.value == "No guess yet."
     assert "guess" not in progress.read()["predictions"].get("03.p", {})
-    radio.value = "b"
+    buttons.value = "b"
     assert progress.read()["predictions"]["03.p"]["guess"] == "b" and "<b>b</b>" in note.value
-    assert only(ipywidgets.RadioButtons, predictions.prediction_control("03.p", ["a", "b"])).value == "b"
+    assert only(ipywidgets.ToggleButtons, predictions.prediction_control("03.p", ["a", "b"])).value == "b"
 
 
 def test_the_slider_keeps_a_guess_when_moved_or_by_its_button():
