@@ -464,7 +464,7 @@ display.figure("points24", "collapse")
 #   over is the mechanism, not the number.
 # - **Settings.** Learning rates change the answer: at 1e-3 SFT forgets the other rule, at 3e-4 it does so later,
 #   if at all within the run. "SFT memorises" is a statement about SFT *at a rate and for a time*. The rates, the KL
-#   penalty and the rewards were chosen on validation hands (below: one seed each, from the base of many rules); GRPO's
+#   penalty and the rewards were chosen on validation hands (below: one seed each, GRPO's from the base of many rules); its
 #   group of 8 only for its cost. One choice was not blind: a first run of the study, with 200 SFT updates, was looked at
 #   on test hands (one seed) and showed no collapse. The arms were then made longer, and 1e-3 became the rate of the
 #   controls, after longer runs on validation hands. That SFT collapses at 1e-3 is thus a finding after a search for it.

@@ -11,8 +11,8 @@ from labkit.studies.points24.run import RLStage, RunConfig, SFTStage, Stage
 
 SFT_LEARNING_RATES = (1e-4, 3e-4, 1e-3)
 CHOSEN_RATE = 3e-4
-"""SFT's learning rate with the best in-distribution accuracy on validation hands after 200 updates from the
-base of many rules (points24-tuning); one seed."""
+"""SFT's learning rate with the best in-distribution accuracy on validation hands after 200 updates, from
+either base (points24-tuning); one seed."""
 CHOSEN_SFT = f"sft-{CHOSEN_RATE:g}"
 FORGETTING_RATE = 1e-3
 """A rate at which SFT learns the training rule about as fast and forgets the other."""
