@@ -62,13 +62,12 @@ class _Part:
 
 
 def _parts(config: RLConfig, rollouts: Rollouts, rows: Tensor | None = None) -> list[_Part]:
-    """Micro-batches of `rows` (default: all) of like length, so that little padding is computed."""
-    rows = torch.arange(len(rollouts.ids), device=rollouts.ids.device) if rows is None else rows
+    """Micro-batches of `rows` (default: all), in order: rows of a group share one pass of their prompt."""
+    rows = torch.arange(len(rollouts.ids), device=rollouts.ids.device) if rows is None else rows.sort().values
     lengths = rollouts.mask.sum(-1)
-    ordered = rows[lengths[rows].argsort(stable=True)]
     return [
         _Part(piece, int(lengths[piece].max()), rollouts)
-        for piece in micro_batches(ordered, config.micro_batch_size)
+        for piece in micro_batches(rows, config.micro_batch_size)
     ]
 
 
