@@ -11,7 +11,7 @@ import torch
 from labkit.lm.scoring import selected_logprobs
 from labkit.lm.sft import IGNORE, Batch, sft_loss_sum
 from labkit.rl.advantages import group_advantages
-from labkit.rl.losses import clipped_policy_loss, token_weights
+from labkit.rl.losses import clipped_policy_loss, token_ratio, token_weights
 
 rng = np.random.default_rng(3)
 
@@ -72,8 +72,7 @@ def test_clipped_objective(equation: str) -> None:
             inner += min(ratio * advantages[i], clipped * advantages[i])
         by_hand += inner / length / len(lengths)
     mask = torch.arange(5)[None] < torch.tensor(lengths)[:, None]
-    loss = clipped_policy_loss(
-        torch.tensor(new), torch.tensor(old), torch.tensor(advantages), epsilon, epsilon
-    )
+    ratio = token_ratio(torch.tensor(new), torch.tensor(old))
+    loss = clipped_policy_loss(ratio, torch.tensor(advantages)[:, None], epsilon, epsilon)
     ours = -float((loss * token_weights(mask, "sequence_mean_token_mean")).sum())
     assert ours == pytest.approx(by_hand, abs=1e-6)

@@ -14,6 +14,7 @@ from labkit.envs.points24.data import multiset, split_hands, writable
 from labkit.envs.points24.rules import FACES_AS_RANK, FACES_AS_TEN, has_face
 from labkit.envs.points24.solver import Node, all_hands, evaluate, is_solvable, solutions
 from labkit.workshop import exercises
+from labkit.workshop.build import read_text, text_files
 from labkit.workshop.checking import call
 from labkit.workshop.exercises import NOT_ATTEMPTED, OTHER, RAISED, CheckResult, Exercise, Mistake, get
 from labkit.workshop.exercises_03 import (
@@ -23,7 +24,7 @@ from labkit.workshop.exercises_03 import (
     reading_accuracy,
     sft_loss_bug_hunt,
 )
-from tests.workshop.wrong_answers_03 import RIGHT, WRONG
+from tests.workshop.wrong_answers_02 import RIGHT, WRONG
 
 EXERCISES = {e.id: e for notebook in exercises.notebooks() for e in exercises.of_notebook(notebook)}
 GENERAL = {OTHER, RAISED, "wrong_type", "wrong_shape", "changes_inputs", "unknown_option", "incomplete"}
@@ -88,7 +89,7 @@ def test_no_message_gives_the_solution_away(exercise):
 def test_every_mistake_a_check_can_name_is_in_the_bank(exercise):
     module = inspect.getmodule(exercise.examine)
     named = set(re.findall(r"(?:Mistake|fail)\(\s*\"(\w+)\"", inspect.getsource(module)))
-    for table in (v for k, v in vars(module).items() if k.endswith("_MESSAGES")):
+    for table in (v for k, v in vars(module).items() if k.endswith("MESSAGES")):
         named |= set(table)
     assert named
     assert named - GENERAL <= {mistake for mistake, _ in WRONG[exercise.id]}
@@ -142,6 +143,15 @@ def test_whatever_an_answer_returns_the_check_has_something_to_say(exercise, res
 
 # What fills the blanks of the last hint.
 BLANKS = {
+    "02.policy_gradient_loss": ("advantages", "logprobs"),
+    "02.clip_loss": ("1 - clip_low", "1 + clip_high", "minimum"),
+    "02.gae": ("last_values", "gamma * next_value", "gamma * lam", "values[:, t]"),
+    "02.rloo": ("groups", "(group_size - 1)"),
+    "02.token_weights": ("mask.sum().clamp(min=1)", "rows", "max_length"),
+    "02.kl_k3": ("reference_logprobs - logprobs", "log_ratio.exp()"),
+    "02.sequence_ratio": ("sum", "mask.sum(-1, keepdim=True)", "exp"),
+    "02.cispo": ("detach", "1 + clip_high", "logprobs"),
+    "02.grpo_bug_hunt": ("groups.mean(-1, keepdim=True)", "ratio", "mask.sum(-1)"),
     "03.exact_value": ("left is None or right is None", "left / right"),
     "03.completion_mask": ("prompt_lengths.unsqueeze(-1)", "> 0"),
     "03.sft_loss_bug_hunt": ("ids[:, 1:]", "completion_mask[:, 1:]", "kept.sum()"),
@@ -167,6 +177,15 @@ def test_the_last_hint_is_an_answer_that_passes_once_its_blanks_are_filled(exerc
 
 # Names that inline code in hints uses, with values of the right kind.
 NAMES = {
+    "02.policy_gradient_loss": {"logprobs": torch.zeros(2, 3)},
+    "02.clip_loss": {"torch": torch, "ratio": torch.ones(2), "a": torch.ones(2), "b": torch.zeros(2)},
+    "02.gae": {"torch": torch, "mask": torch.ones(2, 3), "t": 0, "kept": torch.tensor(True)}
+    | {"new": torch.ones(2), "old": torch.zeros(2)},
+    "02.rloo": {"rewards": torch.arange(4.0), "group_size": 2},
+    "02.token_weights": {"mask": torch.ones(2, 3)},
+    "02.sequence_ratio": {"mask": torch.ones(2, 3)},
+    "02.cispo": {"ratio": torch.ones(2)},
+    "02.grpo_bug_hunt": {"rewards": torch.arange(4.0), "group_size": 2},
     "03.exact_value": {"Fraction": Fraction, "left": None, "right": 0, "op": "/"},
     "03.completion_mask": {
         "torch": torch,
@@ -180,7 +199,7 @@ NAMES = {
 }
 NOT_EXPRESSIONS = {
     "+ - * /", "is None", "if", "J", ".mean()", "eps", "cumsum(-1)", "set", "None", "mean(-1, keepdim=True)",
-    "[batch, time]",
+    "[batch, time]", "clamp(min=1)", "kept = mask[:, t].bool()", "mean(-1)", "sum(-1, keepdim=True)",
 }  # fmt: skip
 
 
@@ -363,10 +382,18 @@ def test_unknown_ids_name_near_ones():
         get("3.exact_value")
     with pytest.raises(ValueError, match=r"did you mean 03\.ood_hands"):
         get("ood_hands")
-    with pytest.raises(ValueError, match=r"there are 03\.exact_value, 03\."):
+    with pytest.raises(ValueError, match=r"there are 02\.policy_gradient_loss, 02\..*, 03\."):
         get("zzzz")
-    with pytest.raises(ValueError, match="these have: 03"):
+    with pytest.raises(ValueError, match="these have: 02, 03"):
         exercises.of_notebook("99")
+
+
+@pytest.mark.parametrize("text", text_files(), ids=lambda t: t.stem)
+def test_a_notebook_holds_task_stub_and_check_of_each_exercise_side_by_side(text):
+    sources = [cell.source.strip() for cell in read_text(text).cells if cell.cell_type == "code"]
+    for exercise in exercises.of_notebook(text.stem[:2]):
+        start = sources.index(exercise.cells[0])
+        assert tuple(sources[start : start + 3]) == exercise.cells
 
 
 def test_notebook_03_has_its_exercises_in_order():
