@@ -17,6 +17,7 @@ import torch
 from tqdm.auto import tqdm
 
 from labkit.bench.fresh import in_fresh_process
+from labkit.bench.workloads import points24_workload
 from labkit.files import atomic_write_text, cache_dir, repo_root
 from labkit.lm.runtime import choose_threads, matmul_rate
 from labkit.rl.config import RLConfig
@@ -77,7 +78,7 @@ def time_shape(shape: Shape, steps: int) -> dict[str, float]:
         sampled.append(middle - start)
         trained.append(time.perf_counter() - middle)
     rows = PROMPTS * shape.group_size
-    operations = 8 * num_parameters(model) * (rows * shape.length + PROMPTS * PROMPT_LENGTH)
+    operations = 8 * num_parameters(model) * (rows * (shape.length - 1) + PROMPTS * PROMPT_LENGTH)
     seconds = statistics.median(a + b for a, b in zip(sampled[1:], trained[1:], strict=True))
     rate = matmul_rate(torch.float32) * 1e9
     return {
@@ -89,17 +90,27 @@ def time_shape(shape: Shape, steps: int) -> dict[str, float]:
 
 
 def time_algorithm(config: RLConfig, steps: int) -> dict[str, float]:
-    """Median seconds of a step on the 24-point base, from the verifier's reward, and the parameters held."""
-    from labkit.envs.points24.play import Codec
-    from labkit.envs.points24.rules import FACES_AS_RANK, FACES_AS_TEN
-    from labkit.lm.models import load_model, num_parameters
-    from labkit.studies.points24.base import base_folder
-    from labkit.studies.points24.run import RLStage, RunConfig, start_stage
+    """Median seconds of a step on the 24-point base, and the parameters held.
 
-    model, tokenizer = load_model(base_folder())
-    stage = RLStage(steps + 1, 1e-4, config)
-    run = RunConfig(FACES_AS_TEN, FACES_AS_RANK, (stage,))
-    state, algorithm = start_stage(run, stage, model, Codec(tokenizer), seed=0)
+    Rewards differ in every group: with the verifier's, GRPO would skip the groups without signal, which a
+    critic does not, and what that saves has nothing to do with the critic.
+    """
+    from labkit.envs.judging import Judgement
+    from labkit.lm.models import load_model, num_parameters
+    from labkit.lm.training import OptimizerConfig, TrainState
+    from labkit.rl.critic import attach_critic
+    from labkit.rl.trainer import policy_gradient_algorithm
+    from labkit.studies.points24.base import base_folder
+
+    workload = points24_workload()
+    model, _ = load_model(base_folder())
+    if config.critic:
+        attach_critic(model, config.critic)
+    state = TrainState.start(model.train(), OptimizerConfig(1e-5), steps + 1, seed=0)
+    prompts = workload.prompts[: config.prompts_per_step]
+    algorithm = policy_gradient_algorithm(
+        config, lambda state: (prompts, lambda rows, completions: [Judgement(float(row)) for row in rows])
+    )
     seconds = []
     for _ in range(steps + 1):
         start = time.perf_counter()

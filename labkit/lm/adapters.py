@@ -7,7 +7,8 @@ from contextlib import contextmanager
 
 import torch
 from peft import PeftModel
-from peft.tuners.lora import LoraLayer
+from peft.tuners.lora import Linear, LoraLayer
+from peft.utils import ModulesToSaveWrapper
 from transformers import PreTrainedModel
 
 
@@ -17,8 +18,11 @@ def merged_adapters(model: PreTrainedModel | PeftModel) -> Iterator[None]:
 
     The weights are put back as they were, bit for bit: subtracting what was added would leave rounding
     errors that add up over a training run. Needs memory for a second copy of the adapted weights.
+
+    So is left alone what a sum of weights does not describe exactly: adapters of another kind than plain
+    LoRA on linear layers, and weights in less than float32, whose rounding would swallow a small adapter.
     """
-    if not isinstance(model, PeftModel):
+    if not (isinstance(model, PeftModel) and _can_be_merged(model)):
         yield
         return
     kept = []
@@ -36,3 +40,15 @@ def merged_adapters(model: PreTrainedModel | PeftModel) -> Iterator[None]:
     finally:
         for weight, data in kept:
             weight.data = data
+
+
+def _can_be_merged(model: PeftModel) -> bool:
+    layers = [layer for layer in model.modules() if isinstance(layer, LoraLayer)]
+    plain = all(
+        type(layer) is Linear
+        and not layer.lora_variant
+        and not any(layer.lora_bias.values())
+        and layer.get_base_layer().weight.dtype == torch.float32
+        for layer in layers
+    )
+    return bool(layers) and plain and not any(isinstance(m, ModulesToSaveWrapper) for m in model.modules())

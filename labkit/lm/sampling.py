@@ -138,7 +138,7 @@ def sample(
     A row ends at `eos_id` (default: the model's, which may be several), at one of its prompt's
     `stop_sequences` (one list of id sequences a prompt), or at `max_new_tokens`; finished rows leave the
     batch. Rows that share a row of the batch still draw their tokens independently. Dropout is off while
-    sampling. Sampling needs a `generator` on the model's device; greedy decoding does not.
+    sampling. Sampling needs a `generator`; greedy decoding does not.
     """
     if generator is None and not config.greedy:
         raise ValueError("sampling needs a torch.Generator, so that the same seed gives the same result")
@@ -254,8 +254,9 @@ def _draw(logprobs: Tensor, node: Tensor, generator: torch.Generator) -> Tensor:
     # The functions one after the other, each lifted above the one before, are one increasing function.
     nodes, vocabulary = mass.shape
     lifted = (mass + torch.arange(nodes, device=mass.device)[:, None]).flatten()
-    uniform = torch.rand(len(node), dtype=torch.float64, device=mass.device, generator=generator)
-    index = torch.searchsorted(lifted, node + uniform, right=True)
+    # Drawn where the generator lives, so that one on the processor serves a model anywhere.
+    uniform = torch.rand(len(node), dtype=torch.float64, device=generator.device, generator=generator)
+    index = torch.searchsorted(lifted, node + uniform.to(mass.device), right=True)
     return (index - node * vocabulary).clamp(max=vocabulary - 1)
 
 

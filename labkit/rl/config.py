@@ -94,8 +94,18 @@ class RLConfig:
             )
         if self.advantage != "gae" and self.group_size < 2:
             raise ValueError(f"group_size is {self.group_size}; a group needs 2 completions to compare")
+        if (self.clip_low is None) != (self.clip_high is None):
+            raise ValueError(
+                f"clip_low is {self.clip_low} and clip_high {self.clip_high}; give both, or None for both"
+            )
+        if self.dual_clip is not None and not self.dual_clip > 1:
+            raise ValueError(f"dual_clip is {self.dual_clip}; it is a ratio above 1, or None for none")
         if self.loss == "cispo" and self.clip_high is None:
             raise ValueError("cispo bounds the ratio by clip_high, which is None")
+        if self.kl_in == "reward" and self.kl_with_ratio:
+            raise ValueError("kl_with_ratio is for a penalty in the loss; one in the reward has no gradient")
+        if self.max_refills and self.group_size < 2:
+            raise ValueError("max_refills replaces groups of equal rewards; a group of 1 always is one")
         if self.kl_estimator == "exact" and (self.kl_in == "reward" or self.kl_with_ratio):
             raise ValueError("the exact KL is for the loss, without ratio; elsewhere use 'k1'")
         if self.max_turns < 1:

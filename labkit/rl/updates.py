@@ -141,30 +141,36 @@ class Updates:
         # Weights are those of the whole update, so that they do not depend on the micro-batches.
         weights, value_weights = torch.zeros_like(data.logprobs), torch.zeros_like(data.logprobs)
         weights[rows] = token_weights(data.completion_mask[rows], config.aggregation, config.max_length)
+        share = torch.zeros_like(weights)  # of metrics: every token of the update counts the same
+        share[rows] = token_weights(data.completion_mask[rows], "token_mean")
         if config.critic:
             value_weights[rows] = token_weights(self.credit.value_mask[rows], "token_mean")
         elif not self.kl_in_loss:
             rows = rows[(self.credit.advantages[rows] != 0).any(-1)]
         gaps = []
         for part in _parts(config, data, rows):
-            old, weight = part(data.logprobs), part(weights)
+            old = part(data.logprobs)
             states = continuation_states(state.model, *part.inputs)
             logprobs = state_logprobs(state.model, states, part(data.ids), config.temperature)
             # Where nothing was sampled old is 0; the ratio there must not overflow before its weight of 0.
             logprobs = torch.where(part(data.completion_mask), logprobs, old)
-            loss = self._weighted("policy_loss", self._policy_loss(part, logprobs, old, weight), weight)
+            loss = self._policy_loss(part, logprobs, old, part(share))
             if self.kl_in_loss:
-                penalty = self._kl_penalty(part, state.model, states, logprobs, old)
-                loss = loss + config.kl_coef * self._weighted("kl", penalty, weight)
+                penalty = self._kl_penalty(part, state, states, logprobs, old)
+                self._record("kl", penalty, part(share))
+                loss = loss + config.kl_coef * penalty
+            loss = (loss * part(weights)).sum()
+            self.totals["loss"] += float(loss.detach())
             if config.critic:
-                errors = self._value_errors(part, state.model, states)
-                loss = loss + config.value_coef * self._weighted("value_loss", errors, part(value_weights))
+                errors = self._value_errors(part, state, states)
+                self._record("value_loss", errors, part(value_weights))
+                loss = loss + config.value_coef * (errors * part(value_weights)).sum()
             loss.backward()
             gaps.append((logprobs - old).abs().max().detach())
             state.tokens_trained += part.num_tokens
         return float(torch.stack(gaps).max()) if gaps else None
 
-    def _policy_loss(self, part: _Part, logprobs: Tensor, old: Tensor, weight: Tensor) -> Tensor:
+    def _policy_loss(self, part: _Part, logprobs: Tensor, old: Tensor, share: Tensor) -> Tensor:
         """Loss per token `[rows, time]`."""
         config, advantages = self.config, part(self.credit.advantages)
         if config.loss == "policy_gradient":
@@ -175,17 +181,18 @@ class Updates:
         if config.loss == "cispo":
             return cispo_loss(logprobs, ratio, advantages, config.clip_high)
         if config.clip_low is not None:
-            share = clipped_share(ratio, advantages, config.clip_low, config.clip_high)
-            self._weighted("clipped", share, weight)
+            clipped = clipped_share(ratio, advantages, config.clip_low, config.clip_high)
+            self._record("clipped", clipped, share)
         return clipped_policy_loss(ratio, advantages, config.clip_low, config.clip_high, config.dual_clip)
 
     def _kl_penalty(
-        self, part: _Part, model: PreTrainedModel, states: Tensor, logprobs: Tensor, old: Tensor
+        self, part: _Part, state: TrainState, states: Tensor, logprobs: Tensor, old: Tensor
     ) -> Tensor:
         """Penalty per token `[rows, time]`."""
         config = self.config
         if config.kl_estimator == "exact":
-            logits = model.get_output_embeddings()(states).float()
+            logits = state.model.get_output_embeddings()(states).float()
+            state.tokens_sampled += part.num_tokens
             with torch.no_grad(), self.reference.model() as reference:
                 reference_states = continuation_states(reference, *part.inputs)
                 reference_logits = reference.get_output_embeddings()(reference_states).float()
@@ -193,20 +200,19 @@ class Updates:
         penalty = kl_estimate(logprobs, part(self.reference_logprobs), config.kl_estimator)
         return with_ratio(penalty, logprobs, old) if config.kl_with_ratio else penalty
 
-    def _value_errors(self, part: _Part, model: PreTrainedModel, states: Tensor) -> Tensor:
+    def _value_errors(self, part: _Part, state: TrainState, states: Tensor) -> Tensor:
         """Value loss per token `[rows, time]`."""
-        critic = model.critic
+        critic = state.model.critic
         if critic.backbone is not None:
             states = continuation_states(critic.backbone, *part.inputs)
+            state.tokens_trained += part.num_tokens
         return value_loss(
             critic(states), part(self.values), part(self.credit.returns), self.config.value_clip
         )
 
-    def _weighted(self, name: str, values: Tensor, weights: Tensor) -> Tensor:
-        """The weighted sum of `values`, which is also kept as a metric."""
-        total = (values * weights).sum()
-        self.totals[name] += float(total.detach())
-        return total
+    def _record(self, name: str, values: Tensor, weights: Tensor) -> None:
+        """Add the weighted mean of `values` `[rows, time]` to a metric."""
+        self.totals[name] += float((values.detach() * weights).sum())
 
 
 def _check_rollout_gap(gap: float, dtype: torch.dtype) -> None:

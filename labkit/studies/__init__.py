@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 STUDIES = {
     "points24": "labkit.studies.points24",
     "points24-tuning": "labkit.studies.points24.tuning",
+    "ppo_grpo": "labkit.studies.ppo_grpo",
+    "ppo_grpo-tuning": "labkit.studies.ppo_grpo.tuning",
 }
 """Name of a study -> package with `STUDY`, `CLAIMS` and `draw_figures() -> list[Path]`."""
 
@@ -24,7 +26,16 @@ def _make_points24_base(profile: str) -> None:
     main(profile)
 
 
-COMMANDS: dict[str, Callable[[str], None]] = {"points24-base": _make_points24_base}
+def _measure_speed(profile: str) -> None:
+    from labkit.bench.scaling import main
+
+    main(profile)
+
+
+COMMANDS: dict[str, Callable[[str], None]] = {
+    "points24-base": _make_points24_base,
+    "speed": _measure_speed,
+}
 """Things `run` makes that are not studies: name -> function of the profile."""
 
 
@@ -47,8 +58,15 @@ def get_claims(name: str) -> list[Claim]:
 
 def draw_figures(study: str | None = None) -> list[Path]:
     """Draw the figures of one study (or all) from its full-profile data, then ledger and gallery."""
+    from labkit.bench import charts
     from labkit.claims import write_ledger
     from labkit.gallery import write_gallery, write_readme_claims
 
     paths = [path for name in ([study] if study else STUDIES) for path in _module(name).draw_figures()]
-    return [*paths, write_ledger(), write_gallery(), write_readme_claims()]
+    return [
+        *paths,
+        *([] if study else charts.draw_figures()),
+        write_ledger(),
+        write_gallery(),
+        write_readme_claims(),
+    ]

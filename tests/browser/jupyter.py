@@ -164,7 +164,7 @@ def console_errors(page: Page) -> list[str]:
     return list(page.labkit_errors)
 
 
-def open_notebook(page: Page, name: str, timeout: float = 60) -> None:
+def open_notebook(page: Page, name: str, timeout: float = 180) -> None:
     """Open notebooks/`name` in JupyterLab and wait until its kernel is idle."""
     page.goto(f"/lab/tree/notebooks/{name}", timeout=timeout * 1000)
     ready = f"{PANEL}?.context?.path?.endsWith({json.dumps(name)}) && {PANEL}.sessionContext?.session?.kernel"

@@ -1,3 +1,4 @@
+import pytest
 import torch
 from peft import LoraConfig, get_peft_model
 
@@ -43,6 +44,23 @@ def test_what_went_wrong_inside_leaves_the_weights_as_they_were():
     except KeyboardInterrupt:
         pass
     assert torch.equal(model(IDS).logits, before)
+
+
+@pytest.mark.parametrize("kind", ["bfloat16", "DoRA", "embedding", "saved module"])
+def test_what_a_sum_of_weights_does_not_describe_is_sampled_unmerged(kind):
+    settings = {
+        "bfloat16": {"target_modules": "all-linear"},
+        "DoRA": {"target_modules": "all-linear", "use_dora": True},
+        "embedding": {"target_modules": ["embed_tokens"]},
+        "saved module": {"target_modules": ["q_proj"], "modules_to_save": ["lm_head"]},
+    }[kind]
+    base = llama().bfloat16() if kind == "bfloat16" else llama()
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        model = get_peft_model(base, LoraConfig(r=2, init_lora_weights=False, **settings)).eval()
+    plain = model(IDS).logits
+    with merged_adapters(model):
+        assert torch.equal(model(IDS).logits, plain)
 
 
 def test_models_without_adapters_are_left_alone():

@@ -59,13 +59,13 @@ def test_the_first_gradient_is_that_of_reinforce_with_group_advantages():
 )
 @pytest.mark.parametrize("kl_coef", [0.0, 0.3])
 def test_gradients_do_not_depend_on_the_micro_batches(aggregation, kl_coef):
-    # Pitfall 8. Two epochs, so that the second gradient is taken where the ratio is not 1.
-    config = replace(CONFIG, aggregation=aggregation, kl_coef=kl_coef, epochs=2, clip_low=0.2, clip_high=0.2)
+    # Pitfall 8. At ratios other than 1 the same is seen against TRL, in micro-batches of five.
+    config = replace(CONFIG, aggregation=aggregation, kl_coef=kl_coef, clip_low=0.2, clip_high=0.2)
     whole = one_step(llama(), config, PROMPTS, mixed, reference=llama(1))
     for size in (1, 5):
         split = one_step(llama(), replace(config, micro_batch_size=size), PROMPTS, mixed, reference=llama(1))
         assert_same_gradient(split.gradients[0], whole.gradients[0])
-        assert split.metrics["policy_loss"] == pytest.approx(whole.metrics["policy_loss"], abs=1e-4)
+        assert split.metrics["loss"] == pytest.approx(whole.metrics["loss"], abs=1e-4)
         assert split.metrics.get("kl", 0.0) == pytest.approx(whole.metrics.get("kl", 0.0), rel=1e-3)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import itertools
 
 import pytest
@@ -82,6 +83,25 @@ def test_the_oracle_of_the_bug_hunt_finds_the_stub_wrong_in_three_ways():
     loss = namespace["my_grpo_loss"](new, old, rewards, mask, grpo_bug_hunt.GROUP_SIZE, 0.2, 0.28)
     bugs = "batch_statistics+clip_on_product+padding_counted"
     assert float(loss) == pytest.approx(grpo_bug_hunt.loss_mistakes()[bugs][0], abs=1e-9)
+
+
+@pytest.mark.parametrize("exercise", exercises.of_notebook("02"), ids=lambda e: e.id)
+def test_a_stub_run_as_a_notebook_runs_it_counts_as_untouched(exercise):
+    # A notebook compiles a cell's statements one by one; beside an import the same call compiles differently.
+    namespace = {}
+    for statement in ast.parse(exercise.stub).body:
+        exec(compile(ast.Module([statement], []), "<cell>", "exec"), namespace)
+    assert not exercise.check(namespace[exercise.answer_name]).attempted
+
+
+def test_the_bug_hunts_clip_silences_the_best_completions_before_anything_has_moved():
+    namespace = {}
+    exec(exercises.get("02.grpo_bug_hunt").stub, namespace)
+    logprobs = torch.full((4, 2), -1.0, dtype=torch.float64, requires_grad=True)
+    rewards = torch.tensor([1.0, 0.0, 0.0, 0.0], dtype=torch.float64)  # advantages 1.5 and three of -0.5
+    loss = namespace["my_grpo_loss"](logprobs, logprobs.detach(), rewards, torch.ones(4, 2), 4, 0.2, 0.28)
+    best, *others = torch.autograd.grad(loss, logprobs)[0].abs().sum(-1).tolist()
+    assert best == 0 and min(others) > 0
 
 
 def test_a_gradient_that_does_not_flow_is_named():

@@ -155,7 +155,7 @@ def run(config: RunConfig, context: RunContext) -> Rows:
     base = copy.deepcopy(model).requires_grad_(False)
     codec = Codec(tokenizer)
     sets = evaluation_sets(config.split, config.train_rule, config.test_rule, config.max_hands)
-    total = sum(stage.steps for stage in config.stages)
+    total, parameters = sum(stage.steps for stage in config.stages), num_parameters(model)
     rows: Rows = [_measure(model, base, codec, sets, config) | {"step": 0, "stage": 0, "compute": 0.0}]
     done_steps, compute = 0, 0.0
     for number, stage in enumerate(config.stages):
@@ -170,7 +170,6 @@ def run(config: RunConfig, context: RunContext) -> Rows:
             _checkpoints(checkpoint),
         ]
         train(state, algorithm, callbacks=callbacks)
-        parameters = num_parameters(model)
         for row in state.history:
             if config.every_step or "id_accuracy" in row:
                 spent = compute + parameters * row["parameter_passes"]

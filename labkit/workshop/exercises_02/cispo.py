@@ -65,7 +65,7 @@ MESSAGES = {
         "`clip_high` is a distance from 1 here; you use it as the bound itself. (TRL's `epsilon_high` for "
         "this loss is the bound.)"
     ),
-    "two_sided": "You clip below as well; the paper sets no lower bound on the weight.",
+    "two_sided": "You clip below as well; the paper switches the lower bound off.",
     "not_clipped": "The weight is not bounded: a token whose ratio is 3 is pushed three times as hard.",
     "ratio_ignored": (
         "The ratio does not enter. Samples of an older policy are then treated as if the new "

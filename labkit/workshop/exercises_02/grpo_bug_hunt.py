@@ -184,22 +184,19 @@ EXERCISE = Exercise(
     importance=5,
     minutes=10,
     task="""\
-`my_grpo_loss(logprobs, old_logprobs, rewards, mask, group_size, clip_low, clip_high)` below runs, the reward
-even rises. It is wrong in three ways. Repair it to GRPO's loss without KL penalty: standardised within the
+`my_grpo_loss(logprobs, old_logprobs, rewards, mask, group_size, clip_low, clip_high)` below runs without
+complaint. It is wrong in three ways. Repair it to GRPO's loss without KL penalty: standardised within the
 group of a prompt, clipped, a mean over each completion's tokens and then over completions.
 
 `logprobs`, `old_logprobs` and `mask` are `[rows, time]`, `rewards` is `[rows]`, groups side by side.""",
     stub='''\
-import torch
-
-
 def my_grpo_loss(logprobs, old_logprobs, rewards, mask, group_size, clip_low, clip_high):
     """GRPO's loss for a batch: a scalar."""
     advantages = (rewards - rewards.mean()) / (rewards.std() + 1e-4)
     ratio = (logprobs - old_logprobs).exp()
     objective = ratio * advantages.unsqueeze(-1)
     clipped = objective.clamp(1 - clip_low, 1 + clip_high)
-    loss = -torch.minimum(objective, clipped) * mask
+    loss = -objective.minimum(clipped) * mask
     return loss.mean(-1).mean()
 ''',
     hints=(
@@ -213,25 +210,23 @@ def my_grpo_loss(logprobs, old_logprobs, rewards, mask, group_size, clip_low, cl
 Fill in the blanks:
 
 ```python
-import torch
-
 def my_grpo_loss(logprobs, old_logprobs, rewards, mask, group_size, clip_low, clip_high):
     groups = rewards.view(-1, group_size)
     advantages = (groups - ____) / (groups.std(-1, keepdim=True) + 1e-4)
     advantages = advantages.view(-1, 1)
     ratio = (logprobs - old_logprobs).exp()
     clipped = ____.clamp(1 - clip_low, 1 + clip_high) * advantages
-    loss = -torch.minimum(ratio * advantages, clipped) * mask
+    loss = -(ratio * advantages).minimum(clipped) * mask
     return (loss.sum(-1) / ____).mean()
 ```""",
     ),
     solution=grpo_loss,
     examine=examine,
     why=(
-        "Why does the reward rise all the same, and what would have shown the bugs at once?",
-        "Each bug keeps the rough direction: good completions up, bad ones down, on average. It shows when "
-        "prompts differ in difficulty, when answers differ in length, and after the first update on a batch. "
-        "A batch of two prompts with unequal lengths, worked out in a loop, shows all three before any "
-        "training.",
+        "Why does training not crash with these bugs, and what would have shown them at once?",
+        "Nothing here is an error to torch: every shape fits and every number is finite. Two of the bugs "
+        "keep the rough direction; the clip on the product even silences the best completions (A > 1.28 at a "
+        "clip of 0.28) before anything has moved, so that mostly the bad ones are pushed down. A batch of "
+        "two prompts with unequal lengths, worked out in a loop, shows all three before any training.",
     ),
 )

@@ -101,8 +101,8 @@ EXERCISE = Exercise(
     importance=4,
     minutes=5,
     task=r"""
-The sum in $\mathrm{KL}(\pi\Vert ref)$ runs over the whole vocabulary; at hand are the log-probabilities of
-the sampled tokens. With $r = ref/\pi$, GRPO uses $k_3 = r - 1 - \log r$.
+The sum in $\mathrm{KL}(\pi\Vert ref)$ runs over the whole vocabulary; usually one keeps only the
+log-probabilities of the sampled tokens. With $r = ref/\pi$, GRPO uses $k_3 = r - 1 - \log r$.
 
 Write `my_k3(logprobs, reference_logprobs)`: two tensors of the same shape, under π and under the reference,
 of tokens that *π* sampled. Return the estimates in the same shape.""".strip(),
@@ -129,6 +129,6 @@ def my_k3(logprobs, reference_logprobs):
         "k1 is simpler and just as unbiased. Why does GRPO take k3?",
         "A single k1 may be negative, and its spread is large against its mean when the distributions are "
         "close; k3 adds r - 1, whose mean under π is 0, and there the two cancel in part. That is about the "
-        "*value*. As a loss, k3's gradient is that of KL(ref‖π), which the choice was not made for.",
+        "*value*, and so are the paper's reasons. As a loss, k3's gradient is that of KL(ref‖π).",
     ),
 )

@@ -120,7 +120,7 @@ def my_policy_gradient_loss(logprobs, advantages):
     why=(
         "If this loss falls from 0.7 to 0.2 during training, has the policy become better?",
         "One cannot tell. The loss was made for its gradient at the samples at hand. Its value depends on "
-        "how likely those samples are and on the baseline: with standardised advantages it hovers about 0 "
-        "however good the policy is. Look at the reward.",
+        "how likely those samples are and on the baseline: with standardised advantages it is minus their "
+        "covariance with log π, whatever the reward. Look at the reward.",
     ),
 )

@@ -107,7 +107,8 @@ GSPO clips one ratio a completion,
 $$s = \left(\frac{\pi_\theta(y \mid x)}{\pi_{old}(y \mid x)}\right)^{1/|y|}$$
 
 Write `my_sequence_ratio(logprobs, old_logprobs, mask)`: all `[rows, time]`, the mask True on the tokens of
-the completion. Return `[rows, 1]`. Token ratios 4 and 1: what is s?""".strip(),
+the completion. Return `[rows, 1]`, and 1 for a row that keeps no token. Token ratios 4 and 1: what
+is s?""".strip(),
     stub='''\
 def my_sequence_ratio(logprobs, old_logprobs, mask):
     """Length-normalised ratio of each completion: [rows, 1]."""

@@ -21,7 +21,7 @@ LINES: Mapping[str, tuple[str, str]] = {
         r"$r_t(\theta) = \dfrac{\pi_\theta(s_t \mid a_t)}{\pi_{old}(s_t \mid a_t)}$",
         "swap state and action",
     ),
-    "line_2": (r"$A_t = R_t - V(s_t)$, the simplest advantage", RIGHT),
+    "line_2": (r"$A_t = R_t - V(s_t)$, with $R_t$ the reward-to-go: the simplest advantage", RIGHT),
     "line_3": (
         r"$L^{CLIP} = \mathbb{E}_t\bigl[\min(r_t A_t,\; \mathrm{clip}(r_t,\, 1+\varepsilon,\, "
         r"1-\varepsilon)\,"
@@ -57,8 +57,8 @@ MESSAGES = {
         "moved, and it is clipped."
     ),
     "ranked": (
-        "Line 5: for rewards 0, 0, 0, 1 and for 0, 0.1, 0.2, 9 a ranking gives the last one the same. Does "
-        "GRPO's formula?"
+        "Line 5: rewards 0, 1, 2, 3 and 0, 1, 2, 9 have the same ranks. GRPO gives the third +0.39 in the "
+        "first group and −0.24 in the second."
     ),
     "false_alarm": (
         "You repair a line that is right. Evaluate it with small numbers, or look it up in the "
@@ -125,19 +125,19 @@ my_verdicts = {
 }
 """,
     hints=(
-        "Do not read the formulas, evaluate them. Take ε = 0.2 and a policy that has not moved: every ratio "
-        "is 1. What should each line give?",
+        "Do not read the formulas, evaluate them. For those with a clip take ε = 0.2 and a policy that has "
+        "not moved: every ratio is 1. What should come out, for A = 3 and for A = −3?",
         "A policy is asked: here is the state, what do you do? Which side of the bar is which?",
         "The bounds of a clip go from smaller to larger and belong to what lies around 1 when nothing has "
-        "moved. And compare the advantages of rewards 0, 0, 0, 1 with those of 0, 0.1, 0.2, 9.",
+        "moved. And compare the advantages of rewards 0, 1, 2, 3 with those of 0, 1, 2, 9.",
     ),
     solution={key: repair for key, (_, repair) in LINES.items()},
     examine=examine,
     why=(
         "Code copied from line 3 runs without an error. How would one notice?",
         "`clamp` with a lower bound above the upper one returns the upper bound everywhere, so the clipped "
-        "objective is a constant times A. For good actions the minimum is that constant and has no gradient; "
-        "for bad ones the plain term stays. Training runs, and only ever pushes down. A test at one point of "
-        "each case finds it at once.",
+        "objective is a constant times A. Near r = 1 the minimum is that constant for good actions, without "
+        "a gradient, and the plain term for bad ones. Training runs, and only pushes down there. A test at "
+        "one point of each case finds it at once.",
     ),
 )

@@ -127,7 +127,7 @@ EXERCISE = Exercise(
     task="""\
 The loss of a batch is the sum of its token losses times weights. Write
 `my_token_weights(mask, aggregation, max_length)`: `mask` is boolean `[rows, time]`, True on the tokens that
-count; return the weights, `[rows, time]`, 0 elsewhere. The modes:
+count; return the weights, `[rows, time]`, 0 elsewhere, also where a row keeps no token at all. The modes:
 
 | `aggregation` | of | meaning |
 |---|---|---|
@@ -164,8 +164,8 @@ def my_token_weights(mask, aggregation, max_length):
         "Two wrong answers, one of 20 tokens and one of 200, get the same advantage. What does GRPO's mode "
         "teach about length?",
         "Each token of the long one is punished a tenth as hard. Being wrong at length costs less a token "
-        "than being wrong briefly, so wrong answers grow longer; for right answers it is the other way "
-        "round. Dr.GRPO's constant divisor takes that away. The total push of a row then grows "
-        "with its length.",
+        "than being wrong briefly; for right answers it is the other way round. Dr.GRPO's authors hold this "
+        "responsible for wrong answers that grow longer in training. Their constant divisor takes it away. "
+        "The total push of a row then grows with its length.",
     ),
 )
