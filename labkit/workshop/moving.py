@@ -149,10 +149,10 @@ def number(value: float, digits: int = 2, sign: bool = False) -> str:
 
 def table_html(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A table whose first column names its rows; cells are HTML."""
-    left = 'style="text-align:left"'
+    left = 'style="text-align:left;padding:3px 10px"'
     first = "".join(f'<th scope="col" {left}>{cell}</th>' for cell in head)
     body = "".join(
-        f'<tr><th scope="row" style="text-align:left;font-weight:normal">{row[0]}</th>'
+        f'<tr><th scope="row" style="text-align:left;font-weight:normal;padding:3px 10px">{row[0]}</th>'
         + "".join(f"<td {left}>{cell}</td>" for cell in row[1:])
         + "</tr>"
         for row in rows

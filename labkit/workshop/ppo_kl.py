@@ -51,8 +51,11 @@ class KLExplorer(FigurePanel):
         self.swap_button = button("Swap π and ref", self._swap, "Exchange the two distributions")
         self.reset_button = button("Reset", lambda: self._set(*self._start), "Back to the first logits")
         wrap = widgets.Layout(flex_flow="row wrap", align_items="center")
+        # A column as wide as its content would leave a slider, which is as wide as its column, no track.
+        column = widgets.Layout(width="350px", max_width="100%")
+        columns = [widgets.VBox(sliders, layout=column) for sliders in (self.policy, self.reference)]
         controls = [
-            widgets.HBox([widgets.VBox(self.policy), widgets.VBox(self.reference)], layout=wrap),
+            widgets.HBox(columns, layout=wrap),
             widgets.HBox([self.equal_button, self.swap_button, self.reset_button], layout=wrap),
         ]
         super().__init__(controls, self._new_figure())

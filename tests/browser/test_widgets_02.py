@@ -73,3 +73,10 @@ def test_drag_the_distributions(page: Page):
 
 def test_mark_the_answers(page: Page):
     mark_group(page, cell_with(page, GROUP))
+
+
+def test_every_slider_has_room_to_be_dragged(page: Page):
+    tracks = page.locator(".noUi-target")
+    assert tracks.count() >= 15
+    for i in range(tracks.count()):
+        assert tracks.nth(i).bounding_box()["width"] >= 60
