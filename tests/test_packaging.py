@@ -19,6 +19,7 @@ ROOT = repo_root()
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 DEPENDENCIES = [Requirement(text) for text in PROJECT["dependencies"]]
 DEV = [Requirement(text) for text in PROJECT["optional-dependencies"]["dev"]]
+WORLDS = [Requirement(text) for text in PROJECT["optional-dependencies"]["worlds"]]
 CONSTRAINTS = [
     Requirement(line)
     for line in (ROOT / "constraints.txt").read_text().splitlines()
@@ -40,7 +41,7 @@ def test_every_constraint_is_one_exact_version():
         assert Version(specifier.version).local is None, constraint
 
 
-@pytest.mark.parametrize("requirement", DEPENDENCIES + DEV, ids=lambda r: r.name)
+@pytest.mark.parametrize("requirement", DEPENDENCIES + DEV + WORLDS, ids=lambda r: r.name)
 def test_each_dependency_has_a_lower_bound_that_its_constraint_satisfies(requirement):
     assert [s.operator for s in requirement.specifier] == [">="]
     assert requirement.specifier.contains(pinned()[canonicalize_name(requirement.name)], prereleases=True)
@@ -83,17 +84,33 @@ def imports_of(folder: str) -> dict[str, str]:
 
 @pytest.mark.parametrize(
     ("folder", "allowed"),
-    [("labkit", DEPENDENCIES), ("notebooks", DEPENDENCIES), ("tests", DEPENDENCIES + DEV)],
+    [
+        ("labkit", DEPENDENCIES + WORLDS),
+        ("notebooks", DEPENDENCIES),
+        ("tests", DEPENDENCIES + DEV + WORLDS),
+    ],
     ids=["labkit", "notebooks", "tests"],
 )
 def test_what_the_code_imports_is_declared(folder, allowed):
     declared = {canonicalize_name(r.name) for r in allowed}
     provides = importlib.metadata.packages_distributions()
     own = {"labkit", "tests", "__future__"}
+    # A module that is not installed, as one of an extra may be, is taken for a package of its name.
     undeclared = {
         module: where
         for module, where in imports_of(folder).items()
         if module not in own | sys.stdlib_module_names
-        and not declared & {canonicalize_name(d) for d in provides.get(module, [])}
+        and not declared & {canonicalize_name(d) for d in provides.get(module, [module])}
     }
     assert not undeclared, f"imported but not in pyproject.toml: {undeclared}"
+
+
+def test_an_extra_is_imported_only_where_it_is_used():
+    # At the top of a module, an optional package would be needed by all that imports the module.
+    optional = {r.name.replace("-", "_") for r in WORLDS}
+    for path in sorted((ROOT / "labkit").rglob("*.py")):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        at_the_top = [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
+        names = {alias.name for node in at_the_top if isinstance(node, ast.Import) for alias in node.names}
+        names |= {node.module or "" for node in at_the_top if isinstance(node, ast.ImportFrom)}
+        assert not optional & {name.partition(".")[0] for name in names}, path
