@@ -519,7 +519,7 @@ def test_workshop_sizes_cost_both_methods_about_the_same_compute(monkeypatch):
     sft, rl = (stage_of(method, size)[1] for method, size in sizes.items())
     # Per sequence: 6 times parameters and tokens to train on it, 2 times to sample it.
     sft_compute = 6 * sft.steps * sft.batch_size
-    rl_compute = 8 * rl.steps * rl.grpo.prompts_per_step * rl.grpo.group_size
+    rl_compute = 8 * rl.steps * rl.algorithm.prompts_per_step * rl.algorithm.group_size
     assert 0.7 < sft_compute / rl_compute < 1.4
 
 
