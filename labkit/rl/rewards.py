@@ -16,31 +16,17 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-Completion = str | Sequence[Mapping[str, Any]]
-"""Text, or the chat messages of a conversational dataset."""
+from labkit.envs.completions import Completion, column, completion_text
+
 RewardFunction = Callable[..., Sequence[float | None]]
 """A value for each completion; None where it has nothing to say of one (TRL leaves those out of the sum)."""
 
 TAGS = ("<think>", "</think>", "<answer>", "</answer>")
 _TEMPLATE = re.compile(r"\s*<think>.*</think>\s*<answer>.*</answer>\s*", re.DOTALL)
-
-
-def completion_text(completion: Completion | None) -> str:
-    """What the policy said last: the string, or the content of the last message if the policy wrote it.
-
-    A conversation that ends in a tool's result has no last word of the policy: "".
-    """
-    if completion is None or isinstance(completion, str):
-        return completion or ""
-    last = completion[-1] if completion else {}
-    content = last.get("content") if last.get("role", "assistant") == "assistant" else None
-    if content is None or isinstance(content, str):
-        return content or ""
-    return "".join(part.get("text") or "" for part in content)
 
 
 def format_reward(completions: Sequence[Completion], **columns: Any) -> list[float]:
@@ -78,7 +64,7 @@ def accuracy_reward(
     Numbers are compared as they are written. An empty answer, or None in the column, is never right.
     Raises ValueError where the column is missing or has another length.
     """
-    references = _column("answer", answer, len(completions))
+    references = column("answer", answer, len(completions))
     rewards = []
     for completion, reference in zip(completions, references, strict=True):
         given = normalized(last_answer(completion_text(completion)) or "")
@@ -251,12 +237,4 @@ def _checked(term: RewardTerm, values: Sequence[float | None], rows: int) -> lis
         )
     if bad := [value for value in values if value is not None and not math.isfinite(value)]:
         raise ValueError(f"reward {term.name!r} returned {bad[0]}; return finite numbers, or None")
-    return values
-
-
-def _column(name: str, values: Sequence[Any] | None, rows: int) -> Sequence[Any]:
-    if values is None:
-        raise ValueError(f"the reward compares with the column {name!r}, which the dataset does not have")
-    if len(values) != rows:
-        raise ValueError(f"column {name!r} has {len(values)} rows for {rows} completions")
     return values

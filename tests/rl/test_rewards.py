@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from labkit.envs.completions import completion_text
 from labkit.envs.points24.grading import PAPER_REWARDS
 from labkit.envs.points24.trl_reward import points24_reward
 from labkit.rl.rewards import (
@@ -15,7 +16,6 @@ from labkit.rl.rewards import (
     OverlongReward,
     RewardTerm,
     accuracy_reward,
-    completion_text,
     format_reward,
     scripts_of_words,
 )
@@ -109,7 +109,7 @@ def test_an_answer_in_the_prompt_does_not_count():
 
 
 def test_a_missing_or_short_answer_column_is_an_error():
-    with pytest.raises(ValueError, match="column 'answer', which the dataset does not have"):
+    with pytest.raises(ValueError, match="the dataset has no column 'answer'"):
         accuracy_reward(completions=[RIGHT])
     with pytest.raises(ValueError, match="'answer' has 1 rows for 2 completions"):
         accuracy_reward(completions=[RIGHT] * 2, answer=["4"])

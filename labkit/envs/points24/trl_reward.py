@@ -19,6 +19,7 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from labkit.envs.completions import Completion, column, completion_text
 from labkit.envs.points24.compact import EOS
 from labkit.envs.points24.data import shuffled
 from labkit.envs.points24.forms import choose_hands, get_form
@@ -28,9 +29,6 @@ from labkit.envs.points24.solver import TARGET
 
 if TYPE_CHECKING:
     from datasets import Dataset
-
-Completion = str | Sequence[Mapping[str, Any]]
-"""Text, or the chat messages of a conversational dataset."""
 
 
 class Points24Reward:
@@ -60,11 +58,11 @@ class Points24Reward:
         is not the rule that the function was made for.
         """
         rows = len(completions)
-        hands = _column("hand", hand, rows)
+        hands = column("hand", hand, rows)
         if rule is None and self.rule is not None:
             rules = [self.rule] * rows
         else:
-            rules = [Rule(*faces) for faces in _column("rule", rule, rows)]
+            rules = [Rule(*faces) for faces in column("rule", rule, rows)]
         if self.rule is not None and any(r != self.rule for r in rules):
             raise ValueError(
                 f"the column rule names {next(r for r in rules if r != self.rule).name}, the reward was made "
@@ -72,7 +70,7 @@ class Points24Reward:
             )
         outcomes = [
             self._outcome(text, tuple(h), r)
-            for text, h, r in zip(map(_text, completions), hands, rules, strict=True)
+            for text, h, r in zip(map(completion_text, completions), hands, rules, strict=True)
         ]
         if log_extra is not None:
             log_extra("outcome", [outcome.value for outcome in outcomes])
@@ -132,21 +130,3 @@ def points24_dataset(
     if chat:
         rows = [row | {"prompt": [{"role": "user", "content": row["prompt"]}]} for row in rows]
     return Dataset.from_list(rows)
-
-
-def _column(name: str, values: Sequence[Any] | None, rows: int) -> Sequence[Any]:
-    if values is None:
-        raise ValueError(f"the dataset has no column {name!r}; points24_dataset makes one that has")
-    if len(values) != rows:
-        raise ValueError(f"column {name!r} has {len(values)} rows for {rows} completions")
-    return values
-
-
-def _text(completion: Completion) -> str:
-    """What a completion says: a string, or the content of its last message (text parts joined)."""
-    if isinstance(completion, str):
-        return completion
-    content = completion[-1].get("content") if completion else None
-    if isinstance(content, str):
-        return content
-    return "".join(part.get("text") or "" for part in content or [])
