@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -128,6 +128,18 @@ def save_figure(figure: Figure, card: FigureCard, data: pd.DataFrame) -> list[Pa
     paths.append(atomic_write_text(stem.with_suffix(".csv"), data.to_csv(index=False, float_format="%.5g")))
     card_text = json.dumps(card.__dict__, indent=1, ensure_ascii=False)
     paths.append(atomic_write_text(stem.with_suffix(".json"), card_text + "\n"))
+    return paths
+
+
+def save_drawings(
+    drawings: Iterable[tuple[Callable[[pd.DataFrame], tuple[Figure, pd.DataFrame]], FigureCard]],
+    data: pd.DataFrame,
+) -> list[Path]:
+    """Draw from `data` and save; a drawing is a function (frame -> figure, its numbers) and a card."""
+    paths = []
+    for draw, card in drawings:
+        figure, table = draw(data)
+        paths += save_figure(figure, card, table)
     return paths
 
 

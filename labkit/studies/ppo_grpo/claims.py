@@ -76,7 +76,7 @@ CLAIMS = [
         _reward("grpo", "ppo"),
         0.02,
         "argued from cost; no head-to-head numbers",
-        remark="Eighty steps are few, and the intervals wider than any gap between the three.",
+        remark="The runs are short, and the intervals wider than any gap between the three.",
     ),
     _claim(
         "grpo-beats-ppo-separate",
@@ -107,8 +107,7 @@ CLAIMS = [
         _noise("agreement_grpo", 8, 2),
         0.01,
         "groups of 64",
-        remark="Sixteen batches a size and a policy that solves one hand in eight: most of a cosine here "
-        "is noise.",
+        remark="The base seldom solves a hand, so that most of each gradient, and of the cosine, is noise.",
     ),
     _claim(
         "groups-learn-better",
@@ -182,8 +181,8 @@ CLAIMS = [
         _last("id_kl", "clip-none", "clip-0.2"),
         0.1,
         "Fig. 2: shown for one update",
-        remark="One of the four runs with a clip drifted as far as those without: the clip stops the push "
-        "of single tokens, and does not bound the policy.",
+        remark="A run with a clip can drift as far as one without: the clip stops the push of single tokens, "
+        "and does not bound the policy.",
     ),
     _claim(
         "kl-coefficient-bounds-drift",
@@ -206,8 +205,7 @@ CLAIMS = [
         ),
         0.1,
         "derived; shown as curves",
-        remark="The runs differ by a factor of thirty: noise drives some of them far away and leaves "
-        "others alone.",
+        remark="The runs differ widely: noise drives some of them far away and leaves others alone.",
     ),
     _claim(
         "k1-in-the-reward-holds-back",

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from labkit.plotting import FigureCard, save_figure
+from labkit.plotting import FigureCard, save_drawings
 from labkit.studies.ppo_grpo import curves
 from labkit.studies.ppo_grpo.claims import CISPO, DAPO, DEEPSEEKMATH, DR_GRPO, GRADIENTS, GSPO, PPO
 from labkit.study import load_study
@@ -101,8 +101,4 @@ def draw_figures() -> list[Path]:
     from labkit.studies.ppo_grpo.tuning import STUDY as TUNING
 
     data, tuning = load_study(STUDY, "full"), load_study(TUNING, "full")
-    paths = []
-    for (draw, card), frame in [*((figure, data) for figure in FIGURES), (TRIED, tuning)]:
-        figure, table = draw(frame)
-        paths += save_figure(figure, card, table)
-    return paths
+    return [*save_drawings(FIGURES, data), *save_drawings([TRIED], tuning)]
