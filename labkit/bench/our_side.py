@@ -49,7 +49,9 @@ def labkit_grpo_here(workload: Workload, steps: int, warmup: int) -> StepTimes:
     def judge(rows: Sequence[int], completions: Sequence[Sequence[int]]) -> list[Judgement]:
         from labkit.envs.judging import Judgement
 
-        return [Judgement(reward) for reward in workload.reward(completion_ids=completions)]
+        prompts = [str(row // workload.group_size) for row in rows]
+        rewards = workload.reward(prompts=prompts, completion_ids=completions)
+        return [Judgement(reward) for reward in rewards]
 
     state = TrainState.start(model, OptimizerConfig(workload.learning_rate), steps + warmup, seed=0)
     times: list[dict[str, Any]] = []

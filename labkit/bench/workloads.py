@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
+
+    from labkit.envs.points24.play import Codec
 
 Reward = Callable[..., Sequence[float]]
 """TRL's signature: called with `prompts`, `completions` (text) and `completion_ids` among its keywords."""
@@ -18,6 +21,32 @@ Reward = Callable[..., Sequence[float]]
 def distinct_tokens(completion_ids: Sequence[Sequence[int]], **columns: Any) -> list[float]:
     """How many different tokens a completion has: a reward that costs nothing and differs in every group."""
     return [float(len(set(ids))) for ids in completion_ids]
+
+
+@lru_cache(maxsize=1)
+def _points24() -> tuple[Codec, tuple[tuple[int, ...], ...]]:
+    """The tiny model's codec, and the hands of its workload."""
+    from labkit.envs.points24 import compact
+    from labkit.envs.points24.data import split_hands
+    from labkit.envs.points24.play import Codec
+    from labkit.lm.tokenizer import word_tokenizer
+
+    return Codec(word_tokenizer(compact.VOCABULARY)), tuple(split_hands().train[:16])
+
+
+def makes_24(prompts: Sequence[str], completion_ids: Sequence[Sequence[int]], **columns: Any) -> list[float]:
+    """1 for a completion that makes 24 of its hand, else 0: the game's own reward.
+
+    `prompts` are numbers of the workload's prompts, as text.
+    """
+    from labkit.envs.points24 import compact
+    from labkit.envs.points24.rules import FACES_AS_TEN
+
+    codec, hands = _points24()
+    return [
+        float(compact.grade(codec.decode(ids), hands[int(prompt)], FACES_AS_TEN).correct)
+        for prompt, ids in zip(prompts, completion_ids, strict=True)
+    ]
 
 
 @dataclass(frozen=True)
@@ -76,22 +105,18 @@ class StepTimes:
 
 def points24_workload(threads: int = 1) -> Workload:
     """The tiny 24-point model in float32: 16 prompts x 16 completions, as the study trains it."""
-    from labkit.envs.points24 import compact
-    from labkit.envs.points24.data import split_hands
     from labkit.envs.points24.rules import FACES_AS_TEN
-    from labkit.lm.tokenizer import word_tokenizer
     from labkit.studies.points24.base import base_folder
 
-    ids = word_tokenizer(compact.VOCABULARY).get_vocab()
-    hands = split_hands().train[:16]
-    prompts = (compact.prompt_tokens(hand, FACES_AS_TEN) for hand in hands)
+    codec, hands = _points24()
     return Workload(
         folder=base_folder("two-rules"),
-        prompts=tuple(tuple(ids[token] for token in prompt) for prompt in prompts),
+        prompts=tuple(map(tuple, codec.prompts(hands, FACES_AS_TEN))),
         group_size=16,
         max_new_tokens=32,
         micro_batch_size=64,
         learning_rate=1e-4,
+        reward=makes_24,
         threads=threads,
     )
 

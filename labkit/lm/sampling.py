@@ -161,7 +161,7 @@ def sample(
     attention = prompt_mask if not bool(prompt_mask.all()) else None
     steps = 0
     with evaluating(model):
-        cache = DecodingCache(model.config, prompt_ids.shape[1] + room)
+        cache = DecodingCache(model.config, prompt_ids.shape[1] + room, num_rows)
         logits = _forward(model, prompt_ids, prompt_mask, cache)
         while True:
             chosen, chosen_logprobs, own_logprobs = _choose(logits, node, config, generator)
