@@ -28,7 +28,7 @@ STUDY = Study(
     name="ppo_grpo",
     version=1,
     arms=arms,
-    seeds={"smoke": 1, "workshop": 2, "full": 4},
+    seeds={"smoke": 1, "workshop": 2, "full": 5},
     run=run,
     cost=cost,
 )
