@@ -133,7 +133,7 @@ class JavaWorld(World):
         super().__init__(max_steps, render_mode)
         self._server: JavaServer | None = shared_server(self.package, self.interface)
         self._live: Any = None
-        self._task: Any = None
+        self.task: Any = None
         self._done: tuple[str, ...] = ()
 
     @abstractmethod
@@ -155,7 +155,7 @@ class JavaWorld(World):
     def _simulator(self) -> Any:
         if self._live is None:
             self._live = self.server.simulator()
-            self._load(self._live, self._task)
+            self._load(self._live, self.task)
             for action in self._done:
                 self._send(self._live, action)
         return self._live
@@ -164,7 +164,7 @@ class JavaWorld(World):
         """Begin a task; return the first observation."""
         if self._live is None:
             self._live = self.server.simulator()
-        self._task, self._done = task, ()
+        self.task, self._done = task, ()
         return printable(self._load(self._live, task))
 
     def expert_action(self) -> str | None:
@@ -174,22 +174,22 @@ class JavaWorld(World):
         """
         if self.is_over:
             return None
-        gold = self.server.known.get(self._task)
+        gold = self.server.known.get(self.task)
         if gold is None:
-            gold = self.server.known[self._task] = self._gold_path()
+            gold = self.server.known[self.task] = self._gold_path()
         on_path = len(self._done) < len(gold) and self._done == gold[: len(self._done)]
         return gold[len(self._done)] if on_path else None
 
     def _gold_path(self) -> tuple[str, ...]:
         """The simulator's own solution of the task, from its start."""
         simulator = self.server.simulator()
-        self._load(simulator, self._task, gold=True)
+        self._load(simulator, self.task, gold=True)
         return self.server.texts(simulator.getGoldActionSequence())
 
     @property
     def state(self) -> Hashable:
         """(task, actions done): what determines the state; two such values may mean the same state."""
-        return self._task, self._done
+        return self.task, self._done
 
     def clone(self) -> Self:
         """An independent copy, replayed in the same Java process when it is first used."""

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from labkit.envs import SCIENCE_WORLD_ID
 from labkit.envs.java import JavaWorld, printable
 from labkit.envs.world import Reply
 
@@ -55,6 +56,9 @@ class ScienceWorld(JavaWorld):
 
     package = "scienceworld"
     interface = "scienceworld.runtime.pythonapi.PythonInterface"
+
+    id = SCIENCE_WORLD_ID
+    task_type = ScienceWorldTask
 
     def __init__(
         self,

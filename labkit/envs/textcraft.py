@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from labkit.envs import TEXT_CRAFT_ID
 from labkit.envs.textcraft_recipes import Recipe, load_recipes, name_of
 from labkit.envs.textcraft_rules import State, apply, command, craft, inventory_text, is_done, plan
 from labkit.envs.world import Reply, World
@@ -111,6 +112,9 @@ class TextCraft(World):
     An action that the game refuses is inadmissible; any text that it takes is admissible, while
     `admissible_actions` lists those that the lines of the task suggest. `state` has inventory and target.
     """
+
+    id = TEXT_CRAFT_ID
+    task_type = TextCraftTask
 
     def __init__(
         self,

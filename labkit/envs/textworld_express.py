@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from labkit.envs import TEXT_WORLD_EXPRESS_ID
 from labkit.envs.java import JavaWorld, printable
 from labkit.envs.world import Reply
 
@@ -64,6 +65,9 @@ class TextWorldExpress(JavaWorld):
 
     package = "textworld_express"
     interface = "textworldexpress.runtime.PythonInterface"
+
+    id = TEXT_WORLD_EXPRESS_ID
+    task_type = TextWorldExpressTask
 
     def __init__(
         self,
@@ -123,7 +127,7 @@ class TextWorldExpress(JavaWorld):
         return printable("\n\n".join(parts))
 
     def _gold_path(self) -> tuple[str, ...]:
-        paths = [super(TextWorldExpress, self)._gold_path() for _ in range(WALKS.get(self._task.game, 1))]
+        paths = [super(TextWorldExpress, self)._gold_path() for _ in range(WALKS.get(self.task.game, 1))]
         return min(paths, key=lambda path: (len(path), path))
 
     def _load(self, simulator: Any, task: TextWorldExpressTask, gold: bool = False) -> str:

@@ -6,11 +6,14 @@ import copy
 import string
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Mapping
+from dataclasses import fields
+from functools import lru_cache
 from types import MappingProxyType
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import gymnasium
 from gymnasium.spaces import Text
+from pydantic import TypeAdapter, ValidationError
 
 CHARACTERS = string.digits + string.ascii_letters + string.punctuation + " \n\t"
 """Characters of actions and observations, unless a world says otherwise."""
@@ -53,6 +56,12 @@ class World(gymnasium.Env[str, str], ABC):
     action_space = Text(ACTION_LENGTH, min_length=0, charset=CHARACTERS)
     observation_space = Text(OBSERVATION_LENGTH, min_length=0, charset=CHARACTERS)
 
+    id: ClassVar[str]
+    """Gymnasium id."""
+    task_type: ClassVar[type]
+    """Dataclass of its tasks."""
+    task: Any
+    """Task of the current episode, of that type."""
     goal: str
     """Goal of the current episode, in words."""
 
@@ -103,6 +112,28 @@ class World(gymnasium.Env[str, str], ABC):
         """The hidden state as an immutable value, where a world has one to give."""
         raise NotImplementedError(f"{type(self).__name__} does not show its state as a value")
 
+    @classmethod
+    def pack_task(cls, task: Any) -> dict[str, Any]:
+        """A task as plain data, for JSON. Raises ValueError for something that is no task of this world."""
+        if not isinstance(task, cls.task_type):
+            raise ValueError(f"a task of {cls.__name__} is a {cls.task_type.__name__}, not {task!r}")
+        return _adapter(cls.task_type).dump_python(task, mode="json")
+
+    @classmethod
+    def unpack_task(cls, data: Mapping[str, Any]) -> Any:
+        """The task that `pack_task` packed. Raises ValueError for other data, naming what is wrong."""
+        known = {field.name for field in fields(cls.task_type)}
+        if unknown := sorted(map(str, set(data) - known)):
+            raise ValueError(f"not a task of {cls.__name__}: it has no {', '.join(unknown)}")
+        try:
+            return _adapter(cls.task_type).validate_python(dict(data))
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(map(str, first["loc"]))
+            raise ValueError(
+                f"not a task of {cls.__name__}: {where}: {first['msg']}; give what pack_task made of one"
+            ) from None
+
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[str, dict[str, Any]]:
@@ -152,3 +183,8 @@ class World(gymnasium.Env[str, str], ABC):
         # them: both sides take a generator of their own only when they are reset.
         self._shares_generator = True
         return copy.copy(self)
+
+
+@lru_cache(maxsize=None)
+def _adapter(kind: type) -> TypeAdapter:
+    return TypeAdapter(kind)

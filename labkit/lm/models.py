@@ -24,6 +24,9 @@ class TinyConfig:
     """Inner width of the gated MLP."""
     max_positions: int = 256
     """Longest sequence, in tokens."""
+    init_std: float = 0.02
+    """Standard deviation of fresh weights. The default is that of large models; a narrow one that must look
+    things up in its context starts much faster at about 1 / √width."""
 
 
 def tiny_model(config: TinyConfig, tokenizer: PreTrainedTokenizerFast, seed: int) -> LlamaForCausalLM:
@@ -39,6 +42,7 @@ def tiny_model(config: TinyConfig, tokenizer: PreTrainedTokenizerFast, seed: int
         num_attention_heads=config.heads,
         num_key_value_heads=config.heads,
         max_position_embeddings=config.max_positions,
+        initializer_range=config.init_std,
         pad_token_id=tokenizer.pad_token_id,
         bos_token_id=tokenizer.bos_token_id,
         eos_token_id=tokenizer.eos_token_id,
@@ -61,7 +65,8 @@ def load_model(folder: Path | str) -> tuple[LlamaForCausalLM, PreTrainedTokenize
     if not (folder / "config.json").exists():
         raise FileNotFoundError(
             f"no model in {folder}: a folder with config.json, model.safetensors and tokenizer.json "
-            "is needed. The committed base is remade by `python -m labkit run points24-base --profile full`."
+            "is needed. The committed ones are remade by `python -m labkit run NAME --profile full`, "
+            "where NAME is points24-base, react-base or react-agent."
         )
     # A bar for a load of milliseconds, once a worker, would bury the bars that tell how long is left.
     logging.disable_progress_bar()

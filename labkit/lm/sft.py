@@ -59,7 +59,7 @@ def sft_algorithm(
         kept = batch.completion_mask[:, 1:].sum()
         total = 0.0
         for rows in micro_batches(torch.arange(len(batch.ids)), micro_batch_size):
-            part = Batch(batch.ids[rows], batch.attention_mask[rows], batch.completion_mask[rows])
+            part = _rows(batch, rows)
             loss = sft_loss_sum(state.model, part) / kept
             loss.backward()
             total += float(loss.detach())
@@ -67,3 +67,10 @@ def sft_algorithm(
         return {"loss": total, "grad_norm": state.update()}
 
     return algorithm
+
+
+def _rows(batch: Batch, rows: Tensor) -> Batch:
+    """Some rows, without the padding that only longer ones need."""
+    length = int(batch.attention_mask[rows].sum(-1).max())
+    parts = (batch.ids, batch.attention_mask, batch.completion_mask)
+    return Batch(*(part[rows, :length] for part in parts))

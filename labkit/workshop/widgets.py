@@ -2,6 +2,7 @@
 
 | widget | of notebook | still |
 | --- | --- | --- |
+| `stepper` | 01 | `static_stepper` |
 | `clip_explorer` | 02 | `static_clip` |
 | `kl_explorer` | 02 | `static_kl` |
 | `group_marker` | 02 | `static_group_marker` |
@@ -16,6 +17,7 @@ from labkit.workshop.points24_training import TrainingPanel
 from labkit.workshop.ppo_clip import clip_explorer, static_clip
 from labkit.workshop.ppo_group import group_marker, static_group_marker
 from labkit.workshop.ppo_kl import kl_explorer, static_kl
+from labkit.workshop.react_stepper import static_stepper, stepper
 
 __all__ = [
     "TrainingPanel",
@@ -30,4 +32,6 @@ __all__ = [
     "static_group_marker",
     "static_kl",
     "static_play",
+    "static_stepper",
+    "stepper",
 ]

@@ -2,13 +2,12 @@
 
 import json
 import weakref
-from dataclasses import asdict
 
 import pytest
 
 from labkit.envs import SCIENCE_WORLD_ID, TEXT_WORLD_EXPRESS_ID
 from labkit.envs.java import HOW_TO_GET, shared_server, why_missing
-from labkit.envs.recorded import load_episodes, record, save_episodes
+from labkit.envs.recorded import load_episodes, record
 from labkit.envs.scienceworld import TOPICS, ScienceWorld, ScienceWorldTask
 from labkit.envs.textworld_express import FOLDS, GAMES, WALKS, TextWorldExpress, TextWorldExpressTask
 
@@ -40,11 +39,11 @@ def test_recorded_episodes_can_be_read_without_java(name):
     ids = {"scienceworld": SCIENCE_WORLD_ID, "textworld_express": TEXT_WORLD_EXPRESS_ID}
     assert len(episodes) >= 4
     for episode in episodes:
-        assert episode.world == ids[name] and episode.goal and episode.first
-        assert [step.terminated for step in episode.steps] == [False] * (len(episode.steps) - 1) + [True]
-        assert not any(step.truncated for step in episode.steps) and episode.steps[-1].reward > 0
-        assert sum(step.reward for step in episode.steps) > 0.5
-        assert all(1 <= len(step.admissible) <= 13 for step in episode.steps)
+        assert episode.world == ids[name] and episode.goal and episode.steps[0].observation
+        assert episode.success and episode.terminated and not episode.truncated
+        assert episode.reward > 0.5
+        assert all(1 <= len(step.choices) <= 13 for step in episode.steps)
+        assert RECORDED[name].unpack_task(episode.task)
 
 
 def test_every_game_is_recorded():
@@ -71,27 +70,21 @@ def test_without_the_extra_one_line_says_how_to_get_it(world, monkeypatch):
 def test_the_recorded_episodes_are_what_happens_now(name, request, tmp_path):
     # In another process and perhaps on another machine than the recording: word for word the same.
     cls = request.getfixturevalue("science" if name == "scienceworld" else "express")
-    kind = ScienceWorldTask if cls is ScienceWorld else TextWorldExpressTask
     episodes = load_episodes(name)
     world = cls("train")
     for episode in episodes:
-        task = kind(**episode.task)
-        assert world.reset(options={"task": task}) == (
-            episode.first,
-            {"goal": episode.goal, "steps_left": 100},
-        )
-        for step in episode.steps:
-            assert set(step.admissible) <= set(world.admissible_actions())
+        first = world.reset(options={"task": world.unpack_task(episode.task)})
+        assert first == (episode.observation(1), {"goal": episode.goal, "steps_left": 100})
+        for t, step in enumerate(episode.steps, 1):
+            assert set(step.choices) <= set(world.admissible_actions())
             observation, reward, terminated, truncated, info = world.step(step.action)
-            assert (observation, terminated, truncated) == (step.observation, step.terminated, step.truncated)
-            assert reward == pytest.approx(step.reward, abs=1e-6) and info["admissible"]
+            assert observation == episode.observation(t + 1) and info["admissible"] and not truncated
+            assert terminated == (t == len(episode.steps))
+            assert reward == pytest.approx(step.reward, abs=1e-6)
     # The expert's choices as well, except where the simulator searches at random.
     again = [e for e in episodes if e.task.get("game") not in WALKS][:3]
-    assert [record(world, e.world, kind(**e.task)) for e in again] == again
+    assert [record(world, world.unpack_task(e.task)) for e in again] == again
     world.close()
-    save_episodes(again, tmp_path / "again.jsonl")
-    lines = (tmp_path / "again.jsonl").read_text(encoding="utf-8").splitlines()
-    assert [json.loads(line) for line in lines] == [json.loads(json.dumps(asdict(e))) for e in again]
 
 
 def test_worlds_share_one_java_process_which_ends_with_the_last(express):

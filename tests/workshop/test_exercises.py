@@ -13,6 +13,7 @@ import torch
 from labkit.envs.points24.data import multiset, split_hands, writable
 from labkit.envs.points24.rules import FACES_AS_RANK, FACES_AS_TEN, has_face
 from labkit.envs.points24.solver import Node, all_hands, evaluate, is_solvable, solutions
+from labkit.envs.trajectory import Step, Trajectory
 from labkit.workshop import exercises
 from labkit.workshop.build import read_text, text_files
 from labkit.workshop.checking import call
@@ -24,7 +25,7 @@ from labkit.workshop.exercises_03 import (
     reading_accuracy,
     sft_loss_bug_hunt,
 )
-from tests.workshop.wrong_answers_02 import RIGHT, WRONG
+from tests.workshop.wrong_answers_01 import RIGHT, WRONG
 
 EXERCISES = {e.id: e for notebook in exercises.notebooks() for e in exercises.of_notebook(notebook)}
 GENERAL = {OTHER, RAISED, "wrong_type", "wrong_shape", "changes_inputs", "unknown_option", "incomplete"}
@@ -143,6 +144,12 @@ def test_whatever_an_answer_returns_the_check_has_something_to_say(exercise, res
 
 # What fills the blanks of the last hint.
 BLANKS = {
+    "01.history": ("t - 1", "t - 1"),
+    "01.parse": ("0", ".*?", '""'),
+    "01.failures": ("truncated", '"budget"', "1"),
+    "01.policy": ('"toggle Airplane"', '"allow"', "land_first", '"back"'),
+    "01.truncation": ("terminated", "gamma"),
+    "01.mask": ('"<think>", "<act>"', "writing", '"<eos>"'),
     "02.policy_gradient_loss": ("advantages", "logprobs"),
     "02.clip_loss": ("1 - clip_low", "1 + clip_high", "minimum"),
     "02.gae": ("last_values", "gamma * next_value", "gamma * lam", "values[:, t]"),
@@ -176,7 +183,12 @@ def test_the_last_hint_is_an_answer_that_passes_once_its_blanks_are_filled(exerc
 
 
 # Names that inline code in hints uses, with values of the right kind.
+EPISODE = Trajectory("world", {}, "goal", (Step("o", "ρ", "a"),), "o", False, True)
 NAMES = {
+    "01.history": {"trajectory": EPISODE, "t": 1},
+    "01.parse": {"re": re, "written": ""},
+    "01.failures": {"trajectory": EPISODE},
+    "01.policy": {"observation": "WiFi : off", "history": EPISODE.steps},
     "02.policy_gradient_loss": {"logprobs": torch.zeros(2, 3)},
     "02.clip_loss": {"torch": torch, "ratio": torch.ones(2), "a": torch.ones(2), "b": torch.zeros(2)},
     "02.gae": {"torch": torch, "mask": torch.ones(2, 3), "t": 0, "kept": torch.tensor(True)}
@@ -200,6 +212,7 @@ NAMES = {
 NOT_EXPRESSIONS = {
     "+ - * /", "is None", "if", "J", ".mean()", "eps", "cumsum(-1)", "set", "None", "mean(-1, keepdim=True)",
     "[batch, time]", "clamp(min=1)", "kept = mask[:, t].bool()", "mean(-1)", "sum(-1, keepdim=True)",
+    "(?=^(?:Thought|Action):|\\Z)", "(.*?)", "^", "home", "maps",
 }  # fmt: skip
 
 
@@ -382,9 +395,9 @@ def test_unknown_ids_name_near_ones():
         get("3.exact_value")
     with pytest.raises(ValueError, match=r"did you mean 03\.ood_hands"):
         get("ood_hands")
-    with pytest.raises(ValueError, match=r"there are 02\.policy_gradient_loss, 02\..*, 03\."):
+    with pytest.raises(ValueError, match=r"there are 01\.transition, 01\..*, 02\..*, 03\."):
         get("zzzz")
-    with pytest.raises(ValueError, match="these have: 02, 03"):
+    with pytest.raises(ValueError, match="these have: 01, 02, 03"):
         exercises.of_notebook("99")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from labkit.envs import CRAFT_WORLD_ID
 from labkit.envs.craft import planner, rules
 from labkit.envs.craft.tasks import Task, check_names, draw_task, get_split
 from labkit.envs.world import Reply, World
@@ -31,6 +32,9 @@ class CraftWorld(World):
     >>> observation, world.expert_action()
     ('have : nothing', 'get wool')
     """
+
+    id = CRAFT_WORLD_ID
+    task_type = Task
 
     def __init__(
         self,

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from labkit.envs import PHONE_WORLD_ID
 from labkit.envs.phone.goals import Task, load_tasks
+from labkit.envs.phone.layout import STANDARD
 from labkit.envs.phone.planner import planner, split_by_history
 from labkit.envs.phone.rules import State, actions, observe, transition
 from labkit.envs.world import Reply, World
@@ -28,6 +30,9 @@ class PhoneWorld(World):
     >>> env.goal, env.expert_action()
     ('open the WiFi', 'open Settings')
     """
+
+    id = PHONE_WORLD_ID
+    task_type = Task
 
     def __init__(
         self,
@@ -72,6 +77,20 @@ class PhoneWorld(World):
     def state(self) -> State:
         """The hidden state: immutable, so keep it as long as you like."""
         return self._state
+
+    @classmethod
+    def pack_task(cls, task: Any) -> dict[str, Any]:
+        """As in `World`; the standard phone, which every known-phone study plays on, is written by name."""
+        data = super().pack_task(task)
+        if task.layout == STANDARD:
+            return data | {"layout": STANDARD.name}
+        data["layout"]["on"].sort()  # a set has no order of its own, and a file shall not hang on a hash seed
+        return data
+
+    @classmethod
+    def unpack_task(cls, data: Mapping[str, Any]) -> Task:
+        standard = data.get("layout") == STANDARD.name
+        return super().unpack_task({**data, "layout": STANDARD} if standard else data)
 
     def admissible_actions(self) -> tuple[str, ...]:
         """Actions that the screen offers, in a fixed order."""

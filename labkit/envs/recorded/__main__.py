@@ -5,10 +5,10 @@ Needs the optional extra `worlds`. Takes about a minute.
 
 from __future__ import annotations
 
-from labkit.envs import SCIENCE_WORLD_ID, TEXT_WORLD_EXPRESS_ID
-from labkit.envs.recorded import FOLDER, record, save_episodes
+from labkit.envs.recorded import FOLDER, record
 from labkit.envs.scienceworld import ScienceWorld, ScienceWorldTask
 from labkit.envs.textworld_express import GAMES, TextWorldExpress, TextWorldExpressTask
+from labkit.envs.trajectory import save_trajectories
 
 SCIENCE_TASKS = (
     ScienceWorldTask("find-plant", 0),
@@ -21,15 +21,11 @@ SCIENCE_TASKS = (
 def main() -> None:
     """Record and write, one world at a time, so that one Java process runs at a time."""
     science = ScienceWorld([*SCIENCE_TASKS])
-    save_episodes(
-        [record(science, SCIENCE_WORLD_ID, task) for task in SCIENCE_TASKS], FOLDER / "scienceworld.jsonl"
-    )
+    save_trajectories([record(science, task) for task in SCIENCE_TASKS], FOLDER / "scienceworld.jsonl")
     science.close()
     express = TextWorldExpress("train")
     tasks = [TextWorldExpressTask(game, seed) for game in GAMES for seed in (0, 1)]
-    save_episodes(
-        [record(express, TEXT_WORLD_EXPRESS_ID, task) for task in tasks], FOLDER / "textworld_express.jsonl"
-    )
+    save_trajectories([record(express, task) for task in tasks], FOLDER / "textworld_express.jsonl")
     express.close()
 
 

@@ -6,19 +6,17 @@ One reads the study's two rules, the other random ones as well. `python -m labki
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
-
-from tqdm.auto import tqdm
 
 from labkit.envs.points24 import compact
 from labkit.envs.points24.data import base_example, many_rules, two_rules
-from labkit.files import atomic_write_text, cache_dir, repo_root
-from labkit.lm.models import TinyConfig, num_parameters, tiny_model
-from labkit.lm.sft import Batch, collate, sft_algorithm
+from labkit.files import cache_dir, repo_root
+from labkit.lm.bases import train_base
+from labkit.lm.models import TinyConfig
+from labkit.lm.sft import Batch, collate
 from labkit.lm.tokenizer import word_tokenizer
-from labkit.lm.training import OptimizerConfig, TrainState, train
+from labkit.lm.training import OptimizerConfig, TrainState
 
 
 @dataclass(frozen=True)
@@ -75,33 +73,16 @@ def _next_batch(state: TrainState, config: BaseConfig, ids: dict[str, int]) -> B
 def make_base(config: BaseConfig, folder: Path, checkpoint: Path | None = None) -> None:
     """Train a base and write model, tokenizer and config to `folder`; resumes from `checkpoint`."""
     tokenizer = word_tokenizer(compact.VOCABULARY)
-    model = tiny_model(config.model, tokenizer, config.seed)
     ids = tokenizer.get_vocab()
-    state = TrainState.start(model, config.optimizer, config.steps, config.seed)
-    if checkpoint is not None and checkpoint.exists():
-        state.load(checkpoint)
-    bar = tqdm(total=config.steps, initial=state.step, desc=f"points24-base {config.rules}", unit="step")
-
-    def report(state: TrainState) -> None:
-        bar.update()
-        bar.set_postfix(loss=f"{state.history[-1]['loss']:.3f}")
-        if checkpoint is not None and state.step % 100 == 0:
-            state.save(checkpoint)
-
-    algorithm = sft_algorithm(lambda state: _next_batch(state, config, ids))
-    train(state, algorithm, callbacks=[report])
-    bar.close()
-    model.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    record = {
-        "command": "python -m labkit run points24-base",
-        "parameters": num_parameters(model),
-        "config": asdict(config),
-        "loss": [row["loss"] for row in state.history],
-    }
-    atomic_write_text(folder / "base.json", json.dumps(record, indent=1) + "\n")
-    if checkpoint is not None:
-        checkpoint.unlink(missing_ok=True)
+    train_base(
+        config,
+        tokenizer,
+        lambda state: _next_batch(state, config, ids),
+        folder,
+        title=f"points24-base {config.rules}",
+        command="python -m labkit run points24-base --profile full",
+        checkpoint=checkpoint,
+    )
 
 
 def main(profile: str) -> None:
