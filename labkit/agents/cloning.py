@@ -42,7 +42,7 @@ class CloningConfig:
     craft_demonstrations: int = 0
     """Expert episodes in CraftWorld, each with a book of its own. None by default: the base reads recipe
     books too badly (its reading test) for forty episodes to teach crafting."""
-    updates: int = 100
+    updates: int = 200
     """Updates."""
     steps_per_update: int = 36
     """Steps of episodes whose thoughts and actions an update trains on, at least; as many of each world.

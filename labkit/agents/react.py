@@ -158,8 +158,9 @@ class Episode:
 
 
 def _state(world: World, observation: str) -> Hashable:
+    """s_t as far as one can tell whether it was there before: the observation, where the state cannot say."""
     try:
-        return world.state
+        return world.state if world.state_recurs else observation
     except NotImplementedError:
         return observation
 

@@ -128,6 +128,8 @@ class JavaWorld(World):
     interface: str
     """Java class of the simulator."""
 
+    state_recurs = False
+
     def __init__(self, max_steps: int, render_mode: str | None = None) -> None:
         """Raises ModuleNotFoundError without the extra `worlds`; else as `World`."""
         super().__init__(max_steps, render_mode)

@@ -60,6 +60,8 @@ class World(gymnasium.Env[str, str], ABC):
     """Gymnasium id."""
     task_type: ClassVar[type]
     """Dataclass of its tasks."""
+    state_recurs: ClassVar[bool] = True
+    """Whether `state` can come again; not where it is kept as all the actions that led to it."""
     task: Any
     """Task of the current episode, of that type."""
     goal: str

@@ -16,12 +16,26 @@ STUDIES = {
     "points24-tuning": "labkit.studies.points24.tuning",
     "ppo_grpo": "labkit.studies.ppo_grpo",
     "ppo_grpo-tuning": "labkit.studies.ppo_grpo.tuning",
+    "react": "labkit.studies.react",
+    "react-tuning": "labkit.studies.react.tuning",
 }
 """Name of a study -> package with `STUDY`, `CLAIMS` and `draw_figures() -> list[Path]`."""
 
 
 def _make_points24_base(profile: str) -> None:
     from labkit.studies.points24.base import main
+
+    main(profile)
+
+
+def _make_react_base(profile: str) -> None:
+    from labkit.agents.base import main
+
+    main(profile)
+
+
+def _make_react_agent(profile: str) -> None:
+    from labkit.studies.react.agent import main
 
     main(profile)
 
@@ -34,6 +48,8 @@ def _measure_speed(profile: str) -> None:
 
 COMMANDS: dict[str, Callable[[str], None]] = {
     "points24-base": _make_points24_base,
+    "react-base": _make_react_base,
+    "react-agent": _make_react_agent,
     "speed": _measure_speed,
 }
 """Things `run` makes that are not studies: name -> function of the profile."""

@@ -35,9 +35,9 @@ class Moment:
 
     @cached_property
     def state(self) -> Hashable | None:
-        """s_t as a value; None in a world that does not show it as one."""
+        """s_t as a value; None in a world that does not show it as one, or as one that never recurs."""
         try:
-            return self.world.state
+            return self.world.state if self.world.state_recurs else None
         except NotImplementedError:
             return None
 

@@ -275,3 +275,19 @@ def test_failures_are_counted_once_an_episode_and_success_within_a_budget_by_han
     }
     found = [success_within([clumsy, lost, quick], budget) for budget in (2, 3, 4, 5, 24)]
     assert found == pytest.approx([0, 1 / 3, 1 / 3, 2 / 3, 2 / 3])
+
+
+class Diary(PhoneWorld):
+    """A phone whose state is all that was done, as in the worlds that run in Java."""
+
+    state_recurs = False
+
+    @property
+    def state(self):
+        return self.max_steps - self._steps_left
+
+
+def test_where_a_state_never_recurs_the_observation_tells_what_was_repeated():
+    policy = Scripted(["Action: open Settings", "Action: back"] * 2)
+    (trajectory,) = play([Diary(max_steps=4)], policy, [Task(single("on", "wifi"))])
+    assert [REPEATED in step.failures for step in trajectory.steps] == [False, False, True, True]

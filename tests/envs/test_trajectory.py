@@ -18,8 +18,9 @@ WHOLE = Trajectory("world-v0", {"n": 1, "parts": ["x", {"y": None}]}, "g", STEPS
 
 
 def test_cut_off_and_over_are_two_flags_and_their_returns_differ():
-    # Pitfall 18, by hand: rewards 0, 0, 1 step cost -1 each, value of the last state 10, discount 0.5.
-    # Cut off, the last state still has its value: -1 + 0.5·(-1 + 0.5·10) = 1. Over, it has none: -1 - 0.5.
+    # Pitfall 18, by hand: each step costs 1, the last state is worth 10, the discount is 0.5.
+    # Cut off, the last state still has its value: -1 + 0.5·(-1 + 0.5·10) = 1.
+    # Over, it has none: -1 + 0.5·(-1) = -1.5.
     steps = tuple(Step(f"o{t}", "", "a", reward=-1.0) for t in (1, 2))
     cut = Trajectory("w", {}, "g", steps, "o3", terminated=False, truncated=True)
     over = replace(cut, terminated=True, truncated=False)

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import asdict
+
 import pandas as pd
 import pytest
+import torch
 
+from labkit.agents.base import ReactBaseConfig, base_folder
 from labkit.agents.cloning import phone_tasks
 from labkit.agents.policies import NoisyExpert
 from labkit.agents.react import FAILURES
 from labkit.envs.phone.planner import needs_history
 from labkit.studies.react import CLAIMS, STUDY
+from labkit.studies.react.agent import load_agent, make_agent
 from labkit.studies.react.arms import BOTH, CHANGES, CLONING, EXPERT, FIXED, NONE, RANDOM, arms
 from labkit.studies.react.claims import ALIASED, MOVED, UNALIASED, success
 from labkit.studies.react.evaluate import BUDGETS, evaluation_sets, summary
 from labkit.studies.react.figures import FIGURES
+from labkit.studies.react.run import clone
 from labkit.study import run
 
 ARMS = (BOTH, NONE, EXPERT, RANDOM)
@@ -117,3 +124,22 @@ def test_charts_draw_what_they_are_given(draw) -> None:
     figure, table = draw(_invented({}))
     assert len(table) and table["mean"].between(0, 0.91).all()
     assert all(ax.get_ylabel() or ax.get_title() for ax in figure.axes)
+
+
+def test_an_agent_is_made_and_found_again(tmp_path, monkeypatch) -> None:
+    make_agent("smoke", tmp_path)
+    monkeypatch.setattr("labkit.studies.react.agent.agent_folder", lambda: tmp_path)
+    found = load_agent("again").model.state_dict()
+    _, policy = clone(arms("smoke")[BOTH].cloning, seed=0)
+    made = policy.model.state_dict()
+    assert found.keys() == made.keys() and all(torch.equal(found[name], made[name]) for name in made)
+
+
+@pytest.mark.parametrize(
+    ("path", "config"),
+    [("agent/agent.json", arms("full")[BOTH].cloning), ("base-reading/base.json", ReactBaseConfig())],
+)
+def test_committed_models_are_of_the_present_settings(path, config) -> None:
+    record = json.loads((base_folder().parent / path).read_text())
+    assert record["config"] == json.loads(json.dumps(asdict(config)))
+    assert record["parameters"] < 1e6 and len(record["loss"]) > 100

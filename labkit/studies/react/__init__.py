@@ -13,7 +13,7 @@ STUDY = Study(
     name="react",
     version=1,
     arms=arms,
-    seeds={"smoke": 1, "workshop": 1, "full": 3},
+    seeds={"smoke": 1, "workshop": 1, "full": 5},
     run=run,
     cost=cost,
 )
