@@ -604,10 +604,13 @@ print([step.action for step in trajectory.steps], "reward", trajectory.reward)
 #   an expert wrote from the hidden state teaches more than a thought a model made up.
 # - **The expert's thoughts are good.** They name what is done and what comes next. Bad thoughts could hurt; that was not
 #   tried.
-# - **Sizes differ.** A sequence with thoughts has more tokens to learn from than one without, at the same number of updates
-#   and steps.
-# - **One map.** PhoneWorld's tasks are on one phone, whose map is learned by heart. On other phones all policies fail (figure
-#   of 8.3): no policy here explores.
+# - **Long episodes are new.** Experts take short ways. A policy that errs soon has a history longer than any it was
+#   trained on, and its writing breaks (format failures). That hits the full history hardest, and is a matter of training,
+#   not of what a history is worth.
+# - **Sizes differ.** With its full history an episode is one training sequence; with less, each step is one. At the same
+#   number of steps the latter run several times as many tokens through the network (column `tokens` of the data).
+# - **One map.** PhoneWorld's tasks are on one phone, whose map is learned by heart. No policy here explores, and
+#   none was tried on another phone.
 # - **Validation and test tasks are of the same phone**, and a goal may share a condition with a demonstrated one.
 #
 # On from here: notebook 02 derives the losses that train such policies by reward, and the notebooks on early experience and

@@ -24,7 +24,7 @@ from labkit.studies.react.arms import (
     THINK_ONLY,
     WINDOW,
 )
-from labkit.studies.react.claims import ALIASED, HELD_OUT, INSIDE, MOVED, UNALIASED, success
+from labkit.studies.react.claims import ALIASED, HELD_OUT, INSIDE, UNALIASED, success
 from labkit.studies.react.evaluate import BUDGETS
 
 Drawn = tuple[Figure, pd.DataFrame]
@@ -168,22 +168,21 @@ def failures(data: pd.DataFrame) -> Drawn:
 
 
 def outside(data: pd.DataFrame) -> Drawn:
-    """Success in the distribution that was demonstrated, and outside it."""
-    figure, (ax,) = new_figure(width=7, height=3.8)
-    sets = {"in distribution": INSIDE, "other goals": (HELD_OUT,), "other phones": (MOVED,)}
+    """Success in the distribution that was demonstrated, and for goals outside it."""
+    figure, (ax,) = new_figure(width=8, height=3.8)
+    arms = (BOTH, WINDOW, SUMMARY, ACT_ONLY, NONE, RANDOM)
     looks = {
-        BOTH: Look("thinks and acts", COLOURS["blue"]),
-        ACT_ONLY: Look(LABELS[ACT_ONLY], COLOURS["orange"], "--"),
-        RANDOM: Look(LABELS[RANDOM], COLOURS["grey"], ":"),
+        INSIDE: Look("in distribution", COLOURS["blue"]),
+        (HELD_OUT,): Look("goals held out", COLOURS["orange"], "--"),
     }
     tables = []
-    for i, (arm, look) in enumerate(looks.items()):
-        table = pd.concat([_bars(data, [arm], names, "success") for names in sets.values()])
-        draw_bars(ax, np.arange(len(sets)) + 0.27 * (i - 1), table, look, width=0.25)
+    for i, (sets, look) in enumerate(looks.items()):
+        table = _bars(data, arms, sets, "success")
+        draw_bars(ax, np.arange(len(arms)) + 0.4 * (i - 0.5), table, look, width=0.38)
         tables.append(table)
-    ax.set_xticks(range(len(sets)), list(sets))
+    ax.set_xticks(range(len(arms)), [LABELS[arm] for arm in arms])
     ax.set(ylabel="share of goals reached", ylim=(0, 1))
-    ax.legend(ncols=3, loc="upper center", bbox_to_anchor=(0.5, -0.1))
+    ax.legend(ncols=2, loc="upper center", bbox_to_anchor=(0.5, -0.1))
     return figure, pd.concat(tables)
 
 

@@ -38,14 +38,12 @@ def evaluation_sets(part: str = "test", most: int = 60) -> tuple[EvaluationSet, 
     """The sets of a part, `validation` or `test`; validation has no sets outside the distribution.
 
     `most` tasks in each set at the most. The tasks are those of the known phone that are never demonstrated,
-    apart by whether they need history (`aliased`); outside: goals held out, and other phones with the
-    switches in other places.
+    apart by whether they need history (`aliased`); outside: goals held out.
     """
     parts = split_by_history(phone_tasks(part))
     sets = {name: parts[name] for name in ("aliased", "unaliased")}
     if part == "test":
-        moved = load_tasks("moved_phones")
-        sets |= {"held-out goals": load_tasks("held_out_goals"), "moved": moved[:: len(moved) // most]}
+        sets["held-out goals"] = load_tasks("held_out_goals")
     return tuple(EvaluationSet(name, tasks[:most]) for name, tasks in sets.items())
 
 

@@ -59,8 +59,8 @@ FIGURES = [
     _card(
         charts.outside,
         "Outside what was demonstrated",
-        "Bars of the share of goals reached in distribution, for other goals and on other phones, "
-        "by policies that think and act, that only act, and by chance.",
+        "Pairs of bars of the share of goals reached in distribution and for goals held out: policies with "
+        "full history, the last step, past actions only, no thoughts at all, no history, and chance.",
         "none",
     ),
 ]
