@@ -278,8 +278,11 @@ check("01.parse", my_parse)
 # Tiny models get the same in words that are tokens. `<eos>` ends what the policy writes, so that it stops by itself:
 
 # %%
-print(agent.form.prompt(episode.goal, episode.history[1:], episode.observation))
-print(agent.form.write("open WiFi", "open WiFi"))
+from labkit.agents.react import play
+
+shown = play([PhoneWorld()], NoisyExpert(0.0, expert_thought), [Task(single("open", "wifi"))])[0]
+print(agent.form.prompt(shown.goal, shown.history(2), shown.observation(2)))
+print(agent.form.write(shown.steps[1].thought, shown.steps[1].action))
 
 # %% [markdown]
 # ## 5. Policies and their failures (14 minutes)
@@ -290,7 +293,7 @@ print(agent.form.write("open WiFi", "open WiFi"))
 
 # %%
 from labkit.agents.cloning import PHONE_STEPS, phone_tasks
-from labkit.agents.react import failure_counts, play
+from labkit.agents.react import failure_counts
 
 tasks = phone_tasks("validation")[:20]
 
