@@ -33,7 +33,7 @@ def arms(profile: str) -> Mapping[str, RunConfig | FixedConfig]:
     """Configuration of each arm; smoke and workshop differ from full in size alone."""
     base = {
         "full": CLONING,
-        "workshop": replace(CLONING, updates=50),
+        "workshop": replace(CLONING, updates=120),
         "smoke": replace(CLONING, updates=2, steps_per_update=4, phone_demonstrations=2),
     }[profile]
     most = {"full": 60, "workshop": 20, "smoke": 2}[profile]
