@@ -456,8 +456,8 @@ check("01.mask", my_mask)
 # It reads screens nearly without a mistake, and recipe books badly: what an item needs is two or three look-ups in a row.
 # So the agent learns on the phone only.
 #
-# **Train one, live.** From the reading base, on forty expert episodes. The committed agent learned from others, and for longer; the
-# table below has both, on tasks that neither was shown.
+# **Train one, live.** From the reading base, on forty expert episodes. The committed agent learned from forty others, and
+# for longer; the table below has both, on tasks that neither was shown.
 
 # %%
 from labkit.studies.react.arms import BOTH, arms
