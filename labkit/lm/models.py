@@ -65,7 +65,7 @@ def load_model(folder: Path | str) -> tuple[LlamaForCausalLM, PreTrainedTokenize
     if not (folder / "config.json").exists():
         raise FileNotFoundError(
             f"no model in {folder}: a folder with config.json, model.safetensors and tokenizer.json "
-            "is needed. The committed ones are remade by `python -m labkit run points24-base --profile full`, "
+            "is needed. Committed ones are remade by `python -m labkit run points24-base --profile full`, "
             "and so with react-base and react-agent."
         )
     # A bar for a load of milliseconds, once a worker, would bury the bars that tell how long is left.
