@@ -111,6 +111,23 @@ class FigureCard:
     """Ids of the claims it bears on."""
 
 
+Drawn = tuple[Figure, pd.DataFrame]
+"""A figure and the numbers drawn in it."""
+Draw = Callable[[pd.DataFrame], Drawn]
+"""Draws from a study's frame."""
+Drawing = tuple[Draw, FigureCard]
+"""A figure of a study, still to be drawn, and what the gallery says of it."""
+
+
+def drawing(study: str, draw: Draw, title: str, alt: str, paper: str, *claims: str) -> Drawing:
+    """`draw` with its card: the figure has the function's name, the claims are the study's own.
+
+    `study`, `title`, `alt`, `paper`: as in `FigureCard`. `claims`: ids without the study's name.
+    """
+    ids = tuple(f"{study}/{claim}" for claim in claims)
+    return draw, FigureCard(study, draw.__name__, title, alt, paper, ids)
+
+
 def save_figure(figure: Figure, card: FigureCard, data: pd.DataFrame) -> list[Path]:
     """Write a figure as svg and png, the numbers drawn as csv and its card as json.
 
@@ -131,11 +148,8 @@ def save_figure(figure: Figure, card: FigureCard, data: pd.DataFrame) -> list[Pa
     return paths
 
 
-def save_drawings(
-    drawings: Iterable[tuple[Callable[[pd.DataFrame], tuple[Figure, pd.DataFrame]], FigureCard]],
-    data: pd.DataFrame,
-) -> list[Path]:
-    """Draw from `data` and save; a drawing is a function (frame -> figure, its numbers) and a card."""
+def save_drawings(drawings: Iterable[Drawing], data: pd.DataFrame) -> list[Path]:
+    """Draw from `data` and save."""
     paths = []
     for draw, card in drawings:
         figure, table = draw(data)

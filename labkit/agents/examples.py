@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from labkit.agents.forms import WordForm
 from labkit.agents.history import FULL, History
+from labkit.agents.words import EOS, OBS
 from labkit.envs.trajectory import Trajectory
 
 Example = tuple[list[int], list[bool]]
@@ -59,3 +60,18 @@ def _whole(trajectory: Trajectory, form: WordForm, history: History) -> list[Exa
         keep += [False] * (len(prompt) - len(ids)) + [step.trained] * len(written)
         ids = prompt + written
     return [(ids, keep)]
+
+
+def outcome_example(triple: Trajectory, form: WordForm) -> Example:
+    """The world-model view of an episode's last step: its mask keeps the next observation and its end alone.
+
+        <bos> {g} <obs> {o_1} ... <obs> {o_t} <act> {a_t} <eos> <obs> {o_t+1} <eos>
+
+    Raises ValueError for an episode without a step.
+    """
+    if not triple.steps:
+        raise ValueError("a triple needs a step whose outcome is to be told; this episode has none")
+    last = triple.steps[-1]
+    prompt = form.prompt_ids(triple.goal, triple.steps[:-1], last.observation)
+    prompt += form.step_ids(last) + form.ids(OBS)
+    return _joined(prompt, form.observation_ids(triple.last_observation)[1:] + form.ids(EOS))

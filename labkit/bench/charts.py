@@ -36,7 +36,11 @@ def critic_cost(table: pd.DataFrame):
 
 
 def step_time(table: pd.DataFrame):
-    """Seconds of a step, sampling and training apart, as one thing grows at a time."""
+    """Seconds of a step, sampling and training apart, as one thing grows at a time.
+
+    Sizes double from point to point: on logarithmic axes they lie evenly, and growth in proportion is a line
+    that rises by one doubling a doubling.
+    """
     kinds = list(dict.fromkeys(table["varies"]))
     figure, axes = new_figure(len(kinds))
     for ax, kind in zip(axes, kinds, strict=True):
@@ -49,8 +53,14 @@ def step_time(table: pd.DataFrame):
         for value, seconds, share in zip(
             rows["value"], rows["training"], rows["share_of_matmul_rate"], strict=True
         ):
-            ax.annotate(f"{share:.0%}", (value, seconds), (0, 5), textcoords="offset points", ha="center")
-        ax.set(xlabel=kind, ylabel="seconds a step", ylim=(0, None))
+            # To the left, clear of the lines, which all rise.
+            ax.annotate(f"{share:.0%}", (value, seconds), (-4, 4), textcoords="offset points", ha="right")
+        ax.set_xscale("log", base=2)
+        ax.set_yscale("log", base=2)
+        ax.set_xticks(rows["value"], rows["value"].astype(str))
+        ax.yaxis.set_major_formatter("{x:g}")
+        ax.margins(0.16, 0.1)
+        ax.set(xlabel=kind, ylabel="seconds a step")
     axes[0].legend()
     return figure
 
@@ -70,8 +80,9 @@ def draw_figures() -> list[Path]:
         "speed",
         "step_time",
         "How a step grows",
-        "Three line charts of seconds for sampling and for training in a step, against group size, "
-        "completion length and model width; at each point the share of the machine's matmul rate.",
+        "Three line charts, all axes logarithmic, of seconds for sampling and for training in a step, "
+        "against group size, completion length and model width; at each point the share of the machine's "
+        "matmul rate.",
         "none: measured here",
     )
     return [

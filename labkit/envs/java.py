@@ -11,7 +11,7 @@ import importlib.util
 import subprocess
 import weakref
 from abc import abstractmethod
-from collections.abc import Hashable
+from collections.abc import Collection, Hashable, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -127,16 +127,33 @@ class JavaWorld(World):
     """Python package of the simulator."""
     interface: str
     """Java class of the simulator."""
+    folds: Collection[str]
+    """The simulator's own parts of the tasks."""
 
     state_recurs = False
 
-    def __init__(self, max_steps: int, render_mode: str | None = None) -> None:
-        """Raises ModuleNotFoundError without the extra `worlds`; else as `World`."""
+    def __init__(
+        self, tasks: str | Sequence[Any], kinds: Sequence[str], max_steps: int, render_mode: str | None
+    ) -> None:
+        """`tasks`: a fold, of which tasks of these kinds are drawn, or a list to draw from.
+
+        Raises ValueError for another fold and where there is nothing to draw from, and ModuleNotFoundError
+        without the extra `worlds`; else as `World`.
+        """
         super().__init__(max_steps, render_mode)
+        if isinstance(tasks, str) and tasks not in self.folds:
+            raise ValueError(f"{tasks!r} is not one of {', '.join(self.folds)}")
+        if not tasks or not kinds:
+            raise ValueError("there is no task to play: the list is empty")
+        self.tasks = tasks if isinstance(tasks, str) else tuple(tasks)
         self._server: JavaServer | None = shared_server(self.package, self.interface)
         self._live: Any = None
         self.task: Any = None
         self._done: tuple[str, ...] = ()
+
+    @abstractmethod
+    def _draw(self, fold: str) -> Any:
+        """A task of a fold, drawn with `_choice`."""
 
     @abstractmethod
     def _load(self, simulator: Any, task: Any, gold: bool = False) -> str:
@@ -162,12 +179,20 @@ class JavaWorld(World):
                 self._send(self._live, action)
         return self._live
 
-    def _start(self, task: Any) -> str:
-        """Begin a task; return the first observation."""
+    def _choice(self, options: Sequence[Any]) -> Any:
+        return options[self.np_random.integers(len(options))]
+
+    def _begin(self, task: Any | None) -> str:
+        if task is None:
+            task = self._draw(self.tasks) if isinstance(self.tasks, str) else self._choice(self.tasks)
+        if not isinstance(task, self.task_type):
+            raise ValueError(f"a task of {type(self).__name__} is a {self.task_type.__name__}, not {task!r}")
         if self._live is None:
             self._live = self.server.simulator()
         self.task, self._done = task, ()
-        return printable(self._load(self._live, task))
+        observation = printable(self._load(self._live, task))
+        self.goal = printable(self._live.getTaskDescription())
+        return observation
 
     def expert_action(self) -> str | None:
         """The next action of the simulator's gold path; None after any other action, and at the end.

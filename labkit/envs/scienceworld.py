@@ -59,6 +59,7 @@ class ScienceWorld(JavaWorld):
 
     id = SCIENCE_WORLD_ID
     task_type = ScienceWorldTask
+    folds = FOLDS
 
     def __init__(
         self,
@@ -73,12 +74,7 @@ class ScienceWorld(JavaWorld):
         Raises ValueError for another fold or topic, an empty list, a budget below 1 and another render mode,
         and ModuleNotFoundError without the extra `worlds`.
         """
-        super().__init__(max_steps, render_mode)
-        if isinstance(tasks, str) and tasks not in FOLDS:
-            raise ValueError(f"{tasks!r} is not one of {', '.join(FOLDS)}")
-        if not tasks or not topics:
-            raise ValueError("there is no task to play: the list is empty")
-        self.tasks = tasks if isinstance(tasks, str) else tuple(tasks)
+        super().__init__(tasks, topics, max_steps, render_mode)
         self.topics, self.simplifications = tuple(topics), simplifications
         known = self.server.texts(self.server.simulator().getTaskNames())
         if unknown := set(self.topics) - set(known):
@@ -98,18 +94,13 @@ class ScienceWorld(JavaWorld):
                 known[topic, name] = tuple(json.loads(found.toString()))
         return known[topic, fold]
 
+    def _draw(self, fold: str) -> ScienceWorldTask:
+        topic = self._choice(self.topics)
+        return ScienceWorldTask(topic, self._choice(self.variations(topic, fold)), self.simplifications)
+
     def _begin(self, task: Any | None) -> str:
-        if task is None and isinstance(self.tasks, str):
-            topic = self.topics[self.np_random.integers(len(self.topics))]
-            variations = self.variations(topic, self.tasks)
-            variation = variations[self.np_random.integers(len(variations))]
-            task = ScienceWorldTask(topic, variation, self.simplifications)
-        elif task is None:
-            task = self.tasks[self.np_random.integers(len(self.tasks))]
-        if not isinstance(task, ScienceWorldTask):
-            raise ValueError(f"a task of ScienceWorld is a ScienceWorldTask, not {task!r}")
-        observation = self._start(task)
-        self.goal = printable(self._simulator.getTaskDescription()).removeprefix("Task Description:\n")
+        observation = super()._begin(task)
+        self.goal = self.goal.removeprefix("Task Description:\n")
         self._score = self._simulator.getScore()
         self._asked = False
         return observation

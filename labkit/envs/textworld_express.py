@@ -68,6 +68,7 @@ class TextWorldExpress(JavaWorld):
 
     id = TEXT_WORLD_EXPRESS_ID
     task_type = TextWorldExpressTask
+    folds = FOLDS
 
     def __init__(
         self,
@@ -82,28 +83,13 @@ class TextWorldExpress(JavaWorld):
         Raises ValueError for another fold or game, an empty list, a budget below 1 and another render mode,
         and ModuleNotFoundError without the extra `worlds`.
         """
-        super().__init__(max_steps, render_mode)
-        if isinstance(tasks, str) and tasks not in FOLDS:
-            raise ValueError(f"{tasks!r} is not one of {', '.join(FOLDS)}")
+        super().__init__(tasks, games, max_steps, render_mode)
         if unknown := set(games) - set(GAMES):
             raise ValueError(f"unknown games {sorted(unknown)}; games are {', '.join(GAMES)}")
-        if not tasks or not games:
-            raise ValueError("there is no task to play: the list is empty")
-        self.tasks = tasks if isinstance(tasks, str) else tuple(tasks)
         self.games, self.params = tuple(games), params
 
-    def _begin(self, task: Any | None) -> str:
-        if task is None and isinstance(self.tasks, str):
-            game = self.games[self.np_random.integers(len(self.games))]
-            seeds = FOLDS[self.tasks]
-            task = TextWorldExpressTask(game, seeds[self.np_random.integers(len(seeds))], self.params)
-        elif task is None:
-            task = self.tasks[self.np_random.integers(len(self.tasks))]
-        if not isinstance(task, TextWorldExpressTask):
-            raise ValueError(f"a task of TextWorldExpress is a TextWorldExpressTask, not {task!r}")
-        observation = self._start(task)
-        self.goal = printable(self._simulator.getTaskDescription())
-        return observation
+    def _draw(self, fold: str) -> TextWorldExpressTask:
+        return TextWorldExpressTask(self._choice(self.games), self._choice(FOLDS[fold]), self.params)
 
     def _act(self, action: str) -> Reply:
         if action not in self.admissible_actions():

@@ -68,6 +68,12 @@ def roll_out(
     With `max_refills`, groups of equal rewards are replaced by those of further prompts, until
     `prompts_per_step` groups carry a signal or the refills are used up (DAPO, arXiv 2503.14476, section
     3.2).
+
+    The metrics are means over every group sampled, those left out of training too. With refills each is
+    still biased, since the rewards decide when sampling stops: while few completions are right, a batch with
+    more of them is more often the last, and unlucky ones are diluted by what follows. Steps weighted by
+    `batches` have no such bias under one policy (Wald's identity): sum of `reward * batches` over sum of
+    `batches`.
     """
     sampling = SamplingConfig(config.max_new_tokens, temperature=config.temperature)
     batches: list[Rollouts] = []

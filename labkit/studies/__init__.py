@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from labkit.claims import Claim
+    from labkit.plotting import Drawing
     from labkit.study import Study
 
 STUDIES = {
@@ -19,7 +20,7 @@ STUDIES = {
     "react": "labkit.studies.react",
     "react-tuning": "labkit.studies.react.tuning",
 }
-"""Name of a study -> package with `STUDY`, `CLAIMS` and `draw_figures() -> list[Path]`."""
+"""Name of a study -> module with `STUDY`, its `CLAIMS` and its `FIGURES` (drawings of `labkit.plotting`)."""
 
 
 def _make_points24_base(profile: str) -> None:
@@ -72,13 +73,23 @@ def get_claims(name: str) -> list[Claim]:
     return _module(name).CLAIMS
 
 
+def get_figures(name: str) -> list[Drawing]:
+    """The figures drawn from a study's data."""
+    return _module(name).FIGURES
+
+
 def draw_figures(study: str | None = None) -> list[Path]:
     """Draw the figures of one study (or all) from its full-profile data, then ledger and gallery."""
     from labkit.bench import charts
     from labkit.claims import write_ledger
     from labkit.gallery import write_gallery, write_readme_claims
+    from labkit.plotting import save_drawings
+    from labkit.study import load_study
 
-    paths = [path for name in ([study] if study else STUDIES) for path in _module(name).draw_figures()]
+    paths = []
+    for name in [study] if study else STUDIES:
+        if figures := get_figures(name):
+            paths += save_drawings(figures, load_study(get_study(name)))
     return [
         *paths,
         *([] if study else charts.draw_figures()),

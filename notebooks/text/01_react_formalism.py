@@ -460,8 +460,9 @@ check("01.mask", my_mask)
 # for longer; the table below has both, on tasks that neither was shown.
 
 # %%
+from labkit.agents.evaluation import measure
 from labkit.studies.react.arms import BOTH, arms
-from labkit.studies.react.evaluate import evaluation_sets, measure
+from labkit.studies.react.evaluate import evaluation_sets
 from labkit.studies.react.run import clone
 
 config = arms(active_profile())[BOTH]
@@ -499,9 +500,10 @@ stepper(CraftWorld(), expert_or_chance, task=make_task("rope", distractors=1, rn
 display.figure("react", "history")
 
 # %%
+from labkit.studies.episodes import success
 from labkit.studies.react import STUDY
 from labkit.studies.react.arms import ACT_ONLY, NONE
-from labkit.studies.react.claims import ALIASED, INSIDE, success
+from labkit.studies.react.claims import ALIASED, INSIDE
 from labkit.study import load_study
 
 study = load_study(STUDY, "full")

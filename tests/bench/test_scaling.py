@@ -1,7 +1,10 @@
 """What a step costs, at the smallest size."""
 
+from itertools import combinations
+
 import pandas as pd
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from labkit.bench import charts, scaling
 from labkit.bench.scaling import Shape, measure_critics, time_shape
@@ -39,6 +42,17 @@ def test_charts_show_what_was_measured():
     (ax,) = charts.step_time(shapes).axes
     assert ax.lines[1].get_ydata().tolist() == [2.0, 4.0]
     assert [t.get_text() for t in ax.texts] == ["50%", "50%"]
+
+
+def test_no_share_is_written_over_another_or_over_the_axis():
+    figure = charts.step_time(charts.measured("shapes_measured"))
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    for ax in figure.axes:
+        boxes = [text.get_window_extent(canvas.get_renderer()) for text in ax.texts]
+        assert len(boxes) >= 3
+        assert not any(one.overlaps(other) for one, other in combinations(boxes, 2))
+        assert all(box.x0 > ax.bbox.x0 and box.y1 < ax.bbox.y1 for box in boxes)
 
 
 def test_missing_times_name_the_command(monkeypatch, tmp_path):

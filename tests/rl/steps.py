@@ -19,6 +19,8 @@ from labkit.rl.rollout import Rollouts
 @dataclass
 class Step:
     rollouts: Rollouts | None = None
+    state: TrainState | None = None
+    """After the step."""
     weights: list[dict[str, torch.Tensor]] = field(default_factory=list)
     """Of the model before each update."""
     gradients: list[dict[str, torch.Tensor | None]] = field(default_factory=list)
@@ -37,8 +39,8 @@ def one_step(
     reference: Any = None,
     learning_rate: float = 1e-3,
 ) -> Step:
-    step = Step()
     state = TrainState.start(model.train(), OptimizerConfig(learning_rate), 1, seed=0)
+    step = Step(state=state)
     original_collect, original_update = trainer.collect, state.update
 
     def collect(*args, **more):

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -60,6 +62,15 @@ def test_values_start_at_zero_and_learn_what_an_episode_earns(kind):
     kept = step.rollouts.completion_mask
     assert values[kept].mean().item() == pytest.approx(0.5, abs=0.2)
     assert values[~kept].eq(0).all()
+
+
+def test_the_value_loss_has_its_weight_in_the_gradient():
+    def head_gradient(value_coef):
+        config = replace(CONFIG, value_coef=value_coef)
+        return one_step(with_critic("shared"), config, PROMPTS, lengths).gradients[0]["critic.head.weight"]
+
+    assert head_gradient(0.5).abs().max() > 1e-3
+    torch.testing.assert_close(head_gradient(2.0), 4 * head_gradient(0.5))
 
 
 def test_values_are_of_the_state_before_the_token():

@@ -171,14 +171,72 @@ def test_a_kl_penalty_needs_a_reference_and_leaves_it_alone():
     assert all(p.grad is None for p in reference.parameters())
 
 
-def test_metrics_by_hand():
-    step = one_step(llama(), CONFIG, PROMPTS, mixed)
+@pytest.mark.parametrize(("max_turns", "turns"), [(1, 1.0), (2, 5 / 3)])
+def test_metrics_by_hand(max_turns, turns):
+    def two_of_three_try_again(rows, completions):
+        judged = mixed(rows, completions)
+        return [Judgement(j.reward, (D, BOS) if r % 3 else None) for r, j in zip(rows, judged, strict=True)]
+
+    config = replace(CONFIG, max_turns=max_turns, epochs=2)
+    step = one_step(llama(), config, PROMPTS, two_of_three_try_again)
     rewards = step.rollouts.rewards
     assert step.metrics["reward"] == pytest.approx(rewards.mean().item())
     assert step.metrics["reward_std_in_group"] == pytest.approx(rewards.view(3, 6).std(1).mean().item())
-    assert step.metrics["turns"] == 1.0
+    assert step.metrics["turns"] == pytest.approx(turns)
     kept = step.rollouts.logprobs[step.rollouts.completion_mask]
     assert step.metrics["surprise"] == pytest.approx(-kept.mean().item())
+    # What the policy sampled, without the feedback.
+    assert step.metrics["length"] == pytest.approx(len(kept) / 18)
+    norms = [sum(g.square().sum().item() for g in gradients.values()) ** 0.5 for gradients in step.gradients]
+    assert norms[0] != pytest.approx(norms[1])
+    assert step.metrics["grad_norm"] == pytest.approx(sum(norms) / 2, rel=1e-4)
+
+
+def test_what_the_updates_report_is_their_mean():
+    config = replace(CONFIG, kl_coef=0.1, clip_low=0.2, clip_high=0.2)
+    once, thrice = (
+        one_step(llama(), replace(config, epochs=n), PROMPTS, mixed, reference=llama(1), learning_rate=0.0)
+        for n in (1, 3)
+    )
+    assert abs(once.metrics["loss"]) > 0.01 and once.metrics["kl"] > 0.1
+    for name in ("loss", "kl", "grad_norm"):
+        assert thrice.metrics[name] == pytest.approx(once.metrics[name], rel=1e-4), name
+
+
+@pytest.mark.parametrize(("kl_in", "estimator"), [("loss", "k3"), ("reward", "k1")])
+def test_the_kl_reported_is_the_mean_over_sampled_tokens(kl_in, estimator):
+    # Whatever the weights of the loss, in which a short completion's tokens count for more.
+    config = replace(CONFIG, kl_coef=0.1, kl_in=kl_in, kl_estimator=estimator)
+    step = one_step(llama(), config, PROMPTS, mixed, reference=llama(1))
+    kept = step.rollouts.completion_mask
+    assert len(set(kept.sum(-1).tolist())) > 1, "lengths must differ"
+    log_ratio = (score_rollouts(llama(1), step.rollouts, config) - step.rollouts.logprobs)[kept].double()
+    per_token = {"k1": -log_ratio, "k3": log_ratio.exp() - 1 - log_ratio}[estimator]
+    assert step.metrics["kl"] == pytest.approx(per_token.mean().item(), rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("changes", "forward", "backward"),
+    [
+        ({}, 1, 2),
+        ({"kl_coef": 0.1}, 2, 2),
+        ({"kl_coef": 0.1, "kl_estimator": "exact"}, 3, 2),
+        ({"advantage": "gae", "critic": "shared"}, 2, 2),
+        ({"advantage": "gae", "critic": "separate"}, 2, 4),
+    ],
+)
+def test_tokens_are_counted_each_time_they_go_through_a_model(changes, forward, backward):
+    # In passes over all rows, of two updates: sampling, the reference and the old values go forward only.
+    model = llama()
+    if "critic" in changes:
+        attach_critic(model, changes["critic"])
+    config = replace(CONFIG, epochs=2, micro_batch_size=5, **changes)
+    step = one_step(
+        model, config, PROMPTS, lambda rows, c: [Judgement(float(r)) for r in rows], reference=llama(1)
+    )
+    tokens = 6 * sum(map(len, PROMPTS)) + int(step.rollouts.mask.sum())
+    assert step.state.tokens_sampled == forward * tokens
+    assert step.state.tokens_trained == backward * tokens
 
 
 def test_a_clip_stops_the_policy_from_running_away():

@@ -8,14 +8,18 @@ import pandas as pd
 import pytest
 import torch
 
+from labkit.envs.judging import Judgement
 from labkit.rl.advantages import group_advantages
+from labkit.rl.config import RLConfig
 from labkit.studies.ppo_grpo import CLAIMS, STUDY
 from labkit.studies.ppo_grpo.arms import ALGORITHM_ARMS, GROUP_ARMS, GRPO, ROWS, arms
 from labkit.studies.ppo_grpo.claims import final_reward
 from labkit.studies.ppo_grpo.curves import mean_push
 from labkit.studies.ppo_grpo.figures import FIGURES
-from labkit.studies.ppo_grpo.noise import agreement
+from labkit.studies.ppo_grpo.noise import agreement, gradient
 from labkit.study import run
+from tests.rl.steps import one_step
+from tests.tiny import BOS, A, B, C, llama
 
 ARMS = ("grpo", "ppo-separate", "dapo", "k1-reward", "exact-loss", "noise")
 
@@ -43,6 +47,19 @@ def test_noise_is_a_row_a_group_size(frame) -> None:
     assert rows["step"].tolist() == [2, 4, 8, 16, 32, 64]
     assert rows["agreement_grpo"].between(-1, 1).all()
     assert rows["groups_without_signal"].between(0, 1).all()
+
+
+def test_the_gradient_whose_noise_is_measured_is_the_trainers() -> None:
+    # The study keeps a plain loop of its own, for advantages of any kind and without an optimiser.
+    def judge(rows, completions):
+        return [Judgement(float(len(c) + r % 2)) for r, c in zip(rows, completions, strict=True)]
+
+    config = RLConfig(group_size=4, max_new_tokens=5, loss="policy_gradient")
+    step = one_step(llama(), config, [[BOS, A], [BOS, B, C]], judge)
+    measured = gradient(llama(), step.rollouts, group_advantages(step.rollouts.rewards, 4))
+    trained = torch.cat([step.gradients[0][name].flatten() for name, _ in llama().named_parameters()])
+    assert trained.norm() > 0.01
+    torch.testing.assert_close(measured, trained, atol=1e-6, rtol=1e-4)
 
 
 def test_every_arm_samples_as_many_completions_a_step() -> None:

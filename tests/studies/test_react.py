@@ -11,15 +11,17 @@ import torch
 
 from labkit.agents.base import ReactBaseConfig, base_folder
 from labkit.agents.cloning import phone_tasks
+from labkit.agents.evaluation import BUDGETS, summary
 from labkit.agents.policies import NoisyExpert
 from labkit.agents.react import FAILURES
 from labkit.envs.phone.goals import load_tasks
 from labkit.envs.phone.planner import needs_history
+from labkit.studies.episodes import success
 from labkit.studies.react import CLAIMS, STUDY
 from labkit.studies.react.agent import load_agent, make_agent
 from labkit.studies.react.arms import BOTH, CHANGES, CLONING, EXPERT, FIXED, NONE, RANDOM, arms
-from labkit.studies.react.claims import ALIASED, HELD_OUT, UNALIASED, success
-from labkit.studies.react.evaluate import BUDGETS, evaluation_sets, summary
+from labkit.studies.react.claims import ALIASED, HELD_OUT, UNALIASED
+from labkit.studies.react.evaluate import evaluation_sets
 from labkit.studies.react.figures import FIGURES
 from labkit.studies.react.run import clone
 from labkit.study import run

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from labkit.studies.points24.arms import arms
 from labkit.studies.points24.claims import CLAIMS
-from labkit.studies.points24.figures import draw_figures
+from labkit.studies.points24.figures import FIGURES
 from labkit.studies.points24.run import STUDY_VERSION, cost, run
 from labkit.study import Study
 
@@ -17,4 +17,4 @@ STUDY = Study(
     cost=cost,
 )
 
-__all__ = ["CLAIMS", "STUDY", "draw_figures"]
+__all__ = ["CLAIMS", "FIGURES", "STUDY"]

@@ -9,11 +9,11 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from labkit.plotting import COLOURS, Look, draw_bars, new_figure
+from labkit.plotting import COLOURS, Drawn, Look, draw_bars, new_figure
 from labkit.statistics import bootstrap_interval
 from labkit.studies.points24.arms import CHOSEN_SFT, DATA_SIZES, FORGETTING_SFT, TURNS
 from labkit.studies.points24.claims import END_OF_DATA_STUDY, RL_STEPS_COMPARED, at
-from labkit.studies.points24.curves import BASE, FAST_SFT, LABELS, RL, SFT, Drawn
+from labkit.studies.points24.curves import BASE, FAST_SFT, LABELS, RL, SFT
 
 RULE_LOOKS = {
     "id_accuracy": Look("training rule", COLOURS["sky"]),

@@ -6,14 +6,11 @@ from collections.abc import Mapping, Sequence
 
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
-from labkit.plotting import COLOURS, Look, draw_line, new_figure
+from labkit.plotting import COLOURS, Drawn, Look, draw_line, new_figure
 from labkit.statistics import summarise
 from labkit.studies.points24.arms import CHOSEN_SFT, FORGETTING_SFT, SFT_LEARNING_RATES
 from labkit.studies.points24.claims import CONTROL_STEPS
-
-Drawn = tuple[Figure, pd.DataFrame]
 
 SFT = Look("SFT, lr 3e-4", COLOURS["yellow"], "-.", "^")
 FAST_SFT = Look("SFT, lr 1e-3", COLOURS["orange"], "--", "s")

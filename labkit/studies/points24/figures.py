@@ -1,27 +1,17 @@
-"""The figures of the 24-point study with their captions, saved from its committed data."""
+"""The figures of the 24-point study with their captions."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
+from functools import partial
 
-import pandas as pd
-
-from labkit.plotting import FigureCard, save_drawings
+from labkit.plotting import drawing
 from labkit.studies.points24 import bars, curves
 from labkit.studies.points24.claims import CHU, DIVERSE, RAZOR, VLAA
-from labkit.study import load_study
 
-Draw = Callable[[pd.DataFrame], curves.Drawn]
-
-
-def _card(draw: Draw, title: str, alt: str, paper: str, *claims: str) -> tuple[Draw, FigureCard]:
-    ids = tuple(f"points24/{claim}" for claim in claims)
-    return draw, FigureCard("points24", draw.__name__, title, alt, paper, ids)
-
+_drawing = partial(drawing, "points24")
 
 FIGURES = [
-    _card(
+    _drawing(
         bars.beside_paper,
         "Base, RL and SFT under the other rule",
         "Three bar charts of accuracy under the rule not trained on, for base, RL and SFT (at two learning "
@@ -32,7 +22,7 @@ FIGURES = [
         "sft-lowers-ood-gentle",
         "sft-lowers-ood-reverse",
     ),
-    _card(
+    _drawing(
         curves.compute_curves,
         "Accuracy against training compute",
         "Two line charts of accuracy against training compute for SFT and RL, on the left under the "
@@ -41,7 +31,7 @@ FIGURES = [
         "rl-raises-ood",
         "sft-lowers-ood",
     ),
-    _card(
+    _drawing(
         curves.trade_off,
         "The path of each run",
         "Accuracy under the other rule against accuracy under the training rule, one line a seed, for SFT at "
@@ -51,21 +41,21 @@ FIGURES = [
         "rl-better-at-matched-id-fast-sft",
         "varied-rules-help-sft",
     ),
-    _card(
+    _drawing(
         curves.reading,
         "Reading cards apart from solving",
         "Two line charts against training compute under the other rule: share of hands whose four cards "
         "are read right, and share solved, for SFT and RL.",
         f"{CHU}, Fig. 8 (recognition against success)",
     ),
-    _card(
+    _drawing(
         bars.outcomes,
         "What goes wrong under the other rule",
         "Stacked bars of the outcomes of responses under the other rule, for base, RL, SFT at two rates and "
         "SFT with varied rules: solved, other value, wrong numbers, cards misread, false arithmetic, none.",
         "none: a breakdown of ours",
     ),
-    _card(
+    _drawing(
         curves.two_bases,
         "By heart or by reading",
         "Three line charts against updates: accuracy under the training rule, under the other rule, and "
@@ -74,7 +64,7 @@ FIGURES = [
         "reading-base-keeps-ood",
         "varied-rules-help-sft",
     ),
-    _card(
+    _drawing(
         curves.divergence,
         "KL spent for accuracy",
         "Two line charts of accuracy, under the training rule and under the other, against the KL "
@@ -82,7 +72,7 @@ FIGURES = [
         f"{RAZOR}, Fig. 1",
         "rl-spends-less-kl",
     ),
-    _card(
+    _drawing(
         curves.learning_rates,
         "SFT at three learning rates",
         "Three line charts against updates for SFT at three learning rates: accuracy under the training "
@@ -92,7 +82,7 @@ FIGURES = [
         "sft-lowers-ood-gentle",
         "sft-peaks-early",
     ),
-    _card(
+    _drawing(
         bars.data_amount,
         "SFT data amount",
         "Bars of accuracy under both rules after the same number of SFT updates, by number of training "
@@ -100,7 +90,7 @@ FIGURES = [
         f"{VLAA} (SFT data scale)",
         "more-sft-data-hurts-ood",
     ),
-    _card(
+    _drawing(
         bars.sft_before_rl,
         "SFT before RL",
         "Bars of accuracy under both rules for RL alone, RL after short SFT, RL after long SFT, and long "
@@ -108,7 +98,7 @@ FIGURES = [
         f"{VLAA} (GRPO with and without SFT)",
         "long-sft-hurts-rl",
     ),
-    _card(
+    _drawing(
         bars.turns,
         "Verify and revise",
         "Two bar charts of the gain by RL under the other rule against the number of attempts allowed: ours "
@@ -116,7 +106,7 @@ FIGURES = [
         f"{CHU}, Fig. 10",
         "more-turns-gain-more",
     ),
-    _card(
+    _drawing(
         curves.collapse,
         "A failing control: no clip",
         "Two line charts against RL steps, accuracy under the training rule and KL from the base, for GRPO "
@@ -125,18 +115,10 @@ FIGURES = [
         "clip-prevents-collapse",
     ),
 ]
-TRIED = _card(
+TRIED = _drawing(
     bars.tried,
     "What was tried",
     "Bars of accuracy on validation hands under both rules for each setting of SFT and GRPO that was tried.",
     "none: the choice of settings",
 )
-
-
-def draw_figures() -> list[Path]:
-    """Draw and save every figure; needs the full-profile data of the study and of its tuning."""
-    from labkit.studies.points24 import STUDY
-    from labkit.studies.points24.tuning import STUDY as TUNING
-
-    data, tuning = load_study(STUDY, "full"), load_study(TUNING, "full")
-    return [*save_drawings(FIGURES, data), *save_drawings([TRIED], tuning)]
+"""Drawn from the tuning's data."""

@@ -6,10 +6,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 
 from labkit.envs.points24.rules import FACES_AS_RANK, FACES_AS_TEN
 from labkit.rl.config import RLConfig
+from labkit.studies.points24 import figures
 from labkit.studies.points24.run import (
     STUDY_VERSION,
     RLStage,
@@ -82,8 +82,4 @@ STUDY = Study(
     cost=cost,
 )
 CLAIMS: list = []
-
-
-def draw_figures() -> list[Path]:
-    """Nothing of its own: the 24-point study draws what was tried."""
-    return []
+FIGURES = [figures.TRIED]

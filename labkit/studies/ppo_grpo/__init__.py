@@ -7,7 +7,7 @@ from labkit.studies.points24.run import cost as training_cost
 from labkit.studies.points24.run import run as train_and_measure
 from labkit.studies.ppo_grpo.arms import arms
 from labkit.studies.ppo_grpo.claims import CLAIMS
-from labkit.studies.ppo_grpo.figures import draw_figures
+from labkit.studies.ppo_grpo.figures import FIGURES
 from labkit.studies.ppo_grpo.noise import NoiseConfig, measure_noise
 from labkit.study import Rows, RunContext, Study
 
@@ -33,4 +33,4 @@ STUDY = Study(
     cost=cost,
 )
 
-__all__ = ["CLAIMS", "STUDY", "draw_figures"]
+__all__ = ["CLAIMS", "FIGURES", "STUDY"]

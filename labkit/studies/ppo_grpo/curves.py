@@ -8,16 +8,13 @@ import numpy as np
 import pandas as pd
 import torch
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from scipy.stats import binom
 
-from labkit.plotting import COLOURS, Look, draw_bars, draw_line, new_figure
+from labkit.plotting import COLOURS, Drawn, Look, draw_bars, draw_line, new_figure
 from labkit.rl.advantages import group_advantages
 from labkit.statistics import summarise
 from labkit.studies.ppo_grpo.arms import CLIPS, GROUP_SIZES, GRPO, KL_COEFS, STEPS
 from labkit.studies.ppo_grpo.claims import LAST_STEPS
-
-Drawn = tuple[Figure, pd.DataFrame]
 
 LABELS = {
     "reward": "share solved in training",

@@ -1,27 +1,17 @@
-"""The figures of the study with their captions, saved from its committed data."""
+"""The figures of the study of policy-gradient variants with their captions."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
+from functools import partial
 
-import pandas as pd
-
-from labkit.plotting import FigureCard, save_drawings
+from labkit.plotting import drawing
 from labkit.studies.ppo_grpo import curves
 from labkit.studies.ppo_grpo.claims import CISPO, DAPO, DEEPSEEKMATH, DR_GRPO, GRADIENTS, GSPO, PPO
-from labkit.study import load_study
 
-Draw = Callable[[pd.DataFrame], curves.Drawn]
-
-
-def _card(draw: Draw, title: str, alt: str, paper: str, *claims: str) -> tuple[Draw, FigureCard]:
-    ids = tuple(f"ppo_grpo/{claim}" for claim in claims)
-    return draw, FigureCard("ppo_grpo", draw.__name__, title, alt, paper, ids)
-
+_drawing = partial(drawing, "ppo_grpo")
 
 FIGURES = [
-    _card(
+    _drawing(
         curves.critic_or_group,
         "A critic or a group",
         "Three line charts against steps for GRPO, PPO with a value head and PPO with a critic of its own: "
@@ -30,7 +20,7 @@ FIGURES = [
         "grpo-beats-ppo-shared",
         "grpo-beats-ppo-separate",
     ),
-    _card(
+    _drawing(
         curves.variants,
         "The variants side by side",
         "Three bar charts of nine algorithms: share solved at the end of training, accuracy on held-out "
@@ -39,7 +29,7 @@ FIGURES = [
         "rloo-beats-ppo",
         "dynamic-sampling-learns-faster",
     ),
-    _card(
+    _drawing(
         curves.group_sizes,
         "Group size at equal samples",
         "Four line charts against group size from 2 to 64: share solved at the end of training, standard "
@@ -49,7 +39,7 @@ FIGURES = [
         "groups-steady-the-gradient",
         "groups-learn-better",
     ),
-    _card(
+    _drawing(
         curves.std_bias,
         "What division by the standard deviation does",
         "On the left the mean absolute advantage against a prompt's success rate, with division a wider arch "
@@ -57,7 +47,7 @@ FIGURES = [
         f"{DR_GRPO}, section 3.1",
         "no-std-learns-better",
     ),
-    _card(
+    _drawing(
         curves.clip,
         "Eight updates a batch: clip and no clip",
         "Three line charts against steps for clips of 0.1 and 0.2 and none, CISPO and GSPO: share solved in "
@@ -68,7 +58,7 @@ FIGURES = [
         "gspo-learns-faster",
         "cispo-learns-faster",
     ),
-    _card(
+    _drawing(
         curves.kl_coefficient,
         "KL coefficient against drift",
         "Two line charts against steps for four KL coefficients: KL from the base and share solved in "
@@ -76,7 +66,7 @@ FIGURES = [
         f"{DEEPSEEKMATH}, eq. 3",
         "kl-coefficient-bounds-drift",
     ),
-    _card(
+    _drawing(
         curves.kl_estimators,
         "Where the KL estimator stands",
         "Two bar charts for no penalty and seven ways to put one in, at coefficient 0.3: KL from the base at "
@@ -86,19 +76,11 @@ FIGURES = [
         "k1-in-the-reward-holds-back",
     ),
 ]
-TRIED = _card(
+TRIED = _drawing(
     curves.tried,
     "What was tried for the variants",
     "Bars of reward in training and of accuracy on validation hands for each learning rate of GRPO and PPO "
     "that was tried, and for four and eight passes over a batch with and without clip.",
     "none: the choice of settings",
 )
-
-
-def draw_figures() -> list[Path]:
-    """Draw and save every figure; needs the full-profile data of the study and of its tuning."""
-    from labkit.studies.ppo_grpo import STUDY
-    from labkit.studies.ppo_grpo.tuning import STUDY as TUNING
-
-    data, tuning = load_study(STUDY, "full"), load_study(TUNING, "full")
-    return [*save_drawings(FIGURES, data), *save_drawings([TRIED], tuning)]
+"""Drawn from the tuning's data."""

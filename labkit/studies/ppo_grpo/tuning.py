@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 
 from labkit.studies.points24.run import RunConfig, cost, run
+from labkit.studies.ppo_grpo import figures
 from labkit.studies.ppo_grpo.arms import ALGORITHM_ARMS, CLIP_ARMS, run_config
 from labkit.study import Study
 
@@ -39,8 +39,4 @@ STUDY = Study(
     cost=cost,
 )
 CLAIMS: list = []
-
-
-def draw_figures() -> list[Path]:
-    """Nothing of its own: the study draws what was tried."""
-    return []
+FIGURES = [figures.TRIED]

@@ -5,7 +5,7 @@
 
 from labkit.studies.react.arms import arms
 from labkit.studies.react.claims import CLAIMS
-from labkit.studies.react.figures import draw_figures
+from labkit.studies.react.figures import FIGURES
 from labkit.studies.react.run import cost, run
 from labkit.study import Study
 
@@ -18,4 +18,4 @@ STUDY = Study(
     cost=cost,
 )
 
-__all__ = ["CLAIMS", "STUDY", "draw_figures"]
+__all__ = ["CLAIMS", "FIGURES", "STUDY"]

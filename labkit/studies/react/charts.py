@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
+from labkit.agents.evaluation import BUDGETS
 from labkit.agents.react import FAILURES
-from labkit.plotting import COLOURS, Look, draw_bars, draw_line, new_figure
-from labkit.statistics import bootstrap_interval
+from labkit.plotting import COLOURS, Drawn, Look, draw_bars, draw_line, new_figure
+from labkit.studies.episodes import bars
 from labkit.studies.react.arms import (
     ACT_ONLY,
     BOTH,
@@ -24,10 +24,7 @@ from labkit.studies.react.arms import (
     THINK_ONLY,
     WINDOW,
 )
-from labkit.studies.react.claims import ALIASED, HELD_OUT, INSIDE, UNALIASED, success
-from labkit.studies.react.evaluate import BUDGETS
-
-Drawn = tuple[Figure, pd.DataFrame]
+from labkit.studies.react.claims import ALIASED, HELD_OUT, INSIDE, UNALIASED
 
 LABELS = {
     BOTH: "full history", WINDOW: "last step", SUMMARY: "actions only", NONE: "none",
@@ -61,25 +58,11 @@ PAPER = {
 """Percent, Yao et al. 2022, Tables 1, 3 and 4 (PaLM-540B, prompted; ALFWorld: best of six prompts)."""
 
 
-def _bars(data: pd.DataFrame, arms: Sequence[str], sets: Sequence[str], metric: str) -> pd.DataFrame:
-    """Mean and interval over seeds of a metric on `sets` together, a row an arm."""
-    rows = []
-    for arm in arms:
-        values = list(success(data, arm, sets, metric).values())
-        low, high = bootstrap_interval(values)
-        mean = float(np.mean(values))
-        rows.append(
-            {"arm": arm, "sets": ", ".join(sets), "metric": metric, "mean": mean, "low": low, "high": high,
-             "seeds": len(values)}
-        )  # fmt: skip
-    return pd.DataFrame(rows)
-
-
 def _grouped(ax: Axes, data: pd.DataFrame, arms: Sequence[str]) -> pd.DataFrame:
     """Bars of success: a group an arm, a bar a set."""
     tables = []
     for i, (name, look) in enumerate(LOOKS.items()):
-        table = _bars(data, arms, [name], "success")
+        table = bars(data, arms, [name], "success")
         draw_bars(ax, np.arange(len(arms)) + 0.4 * (i - 0.5), table, look, width=0.38)
         tables.append(table)
     ax.set_xticks(range(len(arms)), [LABELS[arm] for arm in arms])
@@ -137,7 +120,7 @@ def budget(data: pd.DataFrame) -> Drawn:
     tables = []
     for ax, name in zip(axes, INSIDE, strict=True):
         for arm, look in looks.items():
-            points = [_bars(data, [arm], [name], f"within {b}").assign(budget=b) for b in BUDGETS]
+            points = [bars(data, [arm], [name], f"within {b}").assign(budget=b) for b in BUDGETS]
             table = pd.concat(points)
             draw_line(ax, table, "budget", look)
             tables.append(table)
@@ -154,7 +137,7 @@ def failures(data: pd.DataFrame) -> Drawn:
     tables = []
     for ax, name in zip(axes, INSIDE, strict=True):
         for i, (kind, (colour, hatch)) in enumerate(KINDS.items()):
-            table = _bars(data, arms, [name], f"failure {kind}")
+            table = bars(data, arms, [name], f"failure {kind}")
             ax.bar(
                 np.arange(len(arms)) + 0.14 * (i - 2.5), table["mean"], 0.13, label=kind,
                 color=COLOURS[colour], hatch=hatch, edgecolor="white", linewidth=0.4,
@@ -177,7 +160,7 @@ def outside(data: pd.DataFrame) -> Drawn:
     }
     tables = []
     for i, (sets, look) in enumerate(looks.items()):
-        table = _bars(data, arms, sets, "success")
+        table = bars(data, arms, sets, "success")
         draw_bars(ax, np.arange(len(arms)) + 0.4 * (i - 0.5), table, look, width=0.38)
         tables.append(table)
     ax.set_xticks(range(len(arms)), [LABELS[arm] for arm in arms])
@@ -192,7 +175,7 @@ def tried(data: pd.DataFrame) -> Drawn:
     arms = list(dict.fromkeys(data["arm"]))
     tables = []
     for i, (name, look) in enumerate(LOOKS.items()):
-        table = _bars(data, arms, [name], "success")
+        table = bars(data, arms, [name], "success")
         draw_bars(ax, np.arange(len(arms)) + 0.4 * (i - 0.5), table, look, width=0.38)
         tables.append(table)
     ax.set_xticks(range(len(arms)), [arm.replace("-", "\n") for arm in arms])

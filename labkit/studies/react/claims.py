@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pandas as pd
 
 from labkit.claims import Claim, seed_differences
+from labkit.studies.episodes import success
 from labkit.studies.react.arms import (
     ACT_ONLY,
     BOTH,
@@ -24,15 +25,6 @@ INSIDE = (ALIASED, UNALIASED)
 """Sets of the distribution that was demonstrated."""
 HELD_OUT = "held-out goals"
 """The set outside it: other goals on the known phone."""
-
-
-def success(frame: pd.DataFrame, arm: str, sets: Sequence[str], metric: str = "success") -> dict[int, float]:
-    """Seed -> share of all episodes of `sets` in which an arm reached the goal (or another metric)."""
-    rows = frame[(frame["arm"] == arm) & frame["set"].isin(sets)]
-    if rows.empty:
-        raise ValueError(f"arm {arm!r} has no rows of {', '.join(sets)}")
-    weighted = (rows[metric] * rows["episodes"]).groupby(rows["seed"]).sum()
-    return (weighted / rows.groupby("seed")["episodes"].sum()).to_dict()
 
 
 def _gap(frame: pd.DataFrame, better: str, worse: str, sets: Sequence[str]) -> list[float]:

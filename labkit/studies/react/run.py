@@ -11,11 +11,12 @@ from tqdm.auto import tqdm
 
 from labkit.agents.base import base_folder
 from labkit.agents.cloning import CloningConfig, demonstrations, start_cloning
+from labkit.agents.evaluation import measure
 from labkit.agents.lm_policies import TinyPolicy
 from labkit.agents.policies import NoisyExpert
 from labkit.lm.models import load_model
 from labkit.lm.training import Callback, TrainState, train
-from labkit.studies.react.evaluate import evaluation_sets, measure
+from labkit.studies.react.evaluate import evaluation_sets
 from labkit.study import Rows, RunContext
 
 CHECKPOINT_EVERY = 50

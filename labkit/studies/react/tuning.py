@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 
 from labkit.agents.cloning import CloningConfig
 from labkit.lm.training import OptimizerConfig
+from labkit.studies.react import figures
 from labkit.studies.react.run import RunConfig, cost, run
 from labkit.study import Study
 
@@ -40,8 +40,4 @@ STUDY = Study(
     cost=cost,
 )
 CLAIMS: list = []
-
-
-def draw_figures() -> list[Path]:
-    """Nothing of its own: the study draws what was tried."""
-    return []
+FIGURES = [figures.TRIED]
