@@ -71,7 +71,9 @@ def moved_phones(most: int) -> EvaluationSet:
 
 def phone_sets(part: str, most: int) -> tuple[EvaluationSet, ...]:
     """PhoneWorld's sets of a part, `validation` or `test`: tasks of the known phone that nobody demonstrates,
-    and for `test` goals held out, on the same phone, and other phones."""
+    and for `test` goals held out, on the same phone, and other phones. Raises ValueError for another part."""
+    if part not in CRAFT_SEEDS:
+        raise ValueError(f"part {part!r} is not one of {', '.join(CRAFT_SEEDS)}")
     inside = phone_set(INSIDE, phone_tasks(part), most)
     if part == "validation":
         return (inside,)

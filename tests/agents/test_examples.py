@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from labkit.agents.examples import examples, without_thoughts
+from labkit.agents.examples import examples, outcome_example, without_thoughts
 from labkit.agents.forms import INVENTED, WordForm
 from labkit.agents.history import History
 from labkit.agents.policies import NoisyExpert
@@ -150,3 +150,45 @@ def test_dropping_thoughts_drops_the_ids_that_held_one_and_no_others():
     quiet = without_thoughts(replace(HAND, steps=steps)).steps
     assert [(step.ids, step.written) for step in quiet] == [((), None), (acting, None), ((), None)]
     assert quiet[1] == steps[1]
+
+
+def test_the_world_models_view_keeps_the_next_observation_and_its_end():
+    assert marked(outcome_example(HAND, FORM)) == (
+        "<bos> open the WiFi <obs> Home : Maps <think> WiFi off <act> open Settings <eos> "
+        "<obs> Settings : Chat <act> open Network <eos> "
+        "<obs> Network : Camera <think> needs WiFi <act> open WiFi <eos> "
+        "<obs> WiFi : off <think> yes <act> home <eos> <obs> HOME : MAPS <EOS>"
+    )
+    first = replace(HAND, steps=STEPS[1:2], last_observation="Not possible .\nSettings : Chat")
+    assert marked(outcome_example(first, FORM)) == (
+        "<bos> open the WiFi <obs> Settings : Chat <act> open Network <eos> "
+        "<obs> NOT POSSIBLE . SETTINGS : CHAT <EOS>"
+    )
+
+
+def test_the_world_models_view_begins_what_the_policy_would_see_next():
+    worlds = [PhoneWorld(max_steps=6) for _ in range(4)] + [CraftWorld(max_steps=6) for _ in range(4)]
+    for found in play(worlds, NoisyExpert(0.5), seed=2):
+        for t in range(1, len(found.steps) + 1):
+            triple = replace(found, steps=found.steps[:t], last_observation=found.observation(t + 1))
+            ids, keep = outcome_example(triple, FORM)
+            prompt = FORM.prompt_ids(found.goal, found.history(t + 1), found.observation(t + 1))
+            assert ids == prompt + FORM.ids("<eos>")
+            seen = len(found.observation(t + 1).split())
+            assert keep == [False] * (len(ids) - seen - 1) + [True] * (seen + 1)
+
+
+def test_whether_a_step_is_trained_says_nothing_about_its_outcome():
+    assert outcome_example(HAND.with_mask([False] * 4), FORM) == outcome_example(HAND, FORM)
+
+
+def test_ids_that_were_sampled_stay_before_their_outcome():
+    odd = tuple(FORM.ids("<think> Chat Chat <act> ok <eos>"))
+    ids, keep = outcome_example(replace(HAND, steps=(replace(STEPS[0], ids=odd),)), FORM)
+    assert FORM.text(ids).endswith(f"{FORM.text(odd)} <obs> Home : Maps <eos>")
+    assert FORM.text([i for i, kept in zip(ids, keep, strict=True) if kept]) == "Home : Maps <eos>"
+
+
+def test_an_episode_without_a_step_has_no_outcome():
+    with pytest.raises(ValueError, match="a triple needs a step"):
+        outcome_example(replace(HAND, steps=()), FORM)

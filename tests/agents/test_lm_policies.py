@@ -1,5 +1,7 @@
 """Language models as policies: where they stop, what they are prompted with, and log-probs that hold."""
 
+from itertools import pairwise
+
 import pytest
 import torch
 from tokenizers.processors import TemplateProcessing
@@ -115,11 +117,12 @@ def test_what_it_is_prompted_with_is_what_it_is_trained_after_token_by_token(his
     assert len(prompts) == len(found.steps) == 4
     begin = FORM.ids({None: "", True: "<think>", False: "<act>"}[thoughts])
     if len(trained) == 1:
-        # The steps of the one sequence, by the lengths of what was sampled.
-        ids, keep = trained[0]
-        starts = [i for i, kept in enumerate(keep) if kept and (i == 0 or not keep[i - 1])]
-        if not history.observations:
-            starts = [starts[0] + sum(len(s.ids) for s in found.steps[:t]) for t in range(4)]
+        # The steps of the one sequence, by the lengths of what was sampled (perhaps nothing) and shown.
+        ids, _ = trained[0]
+        starts = [len(FORM.prompt_ids(found.goal, (), found.steps[0].observation))]
+        for step, after in pairwise(found.steps):
+            shown = FORM.observation_ids(after.observation) if history.observations else []
+            starts.append(starts[-1] + len(step.ids) + len(shown))
         trained = [(ids, [False] * start) for start in starts]
     for prompt, (ids, keep) in zip(prompts, trained, strict=True):
         start = keep.index(True) if True in keep else len(keep)
@@ -199,7 +202,7 @@ def text_tokenizer(template=None):
 
 CHAT = (
     "{% for m in messages %}<bos> {{ m['content'] }} <eos> {% endfor %}"
-    "{% if add_generation_prompt %}<answer> {% endif %}"
+    "{% if add_generation_prompt %}<done> {% endif %}"
 )
 
 
@@ -217,7 +220,7 @@ def test_scores_are_those_of_a_plain_loop_over_the_actions(template, per_token):
         f"Choose well Goal: {context.goal} Observation: {context.history[0].observation} "
         f"Action: open Settings Observation: {context.observation}"
     )
-    text = f"<bos> {shown} Action:" if template is None else f"<bos> {shown} <eos> <answer> Action:"
+    text = f"<bos> {shown} Action:" if template is None else f"<bos> {shown} <eos> <done> Action:"
     prompt = [vocab[word] for word in text.split()]
     assert words(policy.prompt(context), add_special_tokens=template is None)["input_ids"] == prompt
     actions = context.world.admissible_actions()
