@@ -49,6 +49,9 @@ class EarlyConfig:
     """Updates in all, whatever the method."""
     world_model_updates: int = 100
     """Of these, how many predict next observations (`iwm` only)."""
+    world_model_share: float = 0.0
+    """Share of the steps in each later update that still predict next observations (`iwm` only): 0 as in the
+    paper; more keeps imitation from overwriting what was learned of the world."""
     reflection_share: float = 0.5
     """Share of the steps in an update that come with a rationale (`sr` only)."""
     steps_per_update: int = 36
@@ -70,6 +73,8 @@ class EarlyConfig:
             )
         if not 0 < self.reflection_share <= 1:
             raise ValueError(f"reflection_share is {self.reflection_share}; it is above 0 and at most 1")
+        if not 0 <= self.world_model_share < 1:
+            raise ValueError(f"world_model_share is {self.world_model_share}; it is 0 or more and below 1")
 
     @property
     def thinks(self) -> bool:
@@ -133,7 +138,8 @@ def start_early(
     imitation = _pool(shown, form)
     if not imitation:
         raise ValueError(f"{len(shown)} demonstrations hold no step to learn from; give at least one episode")
-    first = mixed = None
+    first: Pool = []
+    mixed: Pool = []
     if config.method != "imitation":
         branchings = branch_off(shown, config.k, seed, propose)
         if config.thinks:
@@ -148,15 +154,16 @@ def start_early(
             triples = world_model_data(branchings, config.method == "iwm-random", seed)
             first = [(outcome_example(t, form), 1) for t in triples]
 
+    beside = mixed or first
+    share = config.reflection_share if mixed else config.world_model_share if first else 0.0
+
     def next_batch(state: TrainState) -> Batch:
         rng = state.python_random()
         if first and state.step < config.world_model_updates:
             drawn = _draw(first, config.steps_per_update, rng)
-        elif mixed:
-            drawn = _draw(mixed, config.steps_per_update * config.reflection_share, rng)
-            drawn += _draw(imitation, config.steps_per_update * (1 - config.reflection_share), rng)
         else:
-            drawn = _draw(imitation, config.steps_per_update, rng)
+            drawn = _draw(beside, config.steps_per_update * share, rng)
+            drawn += _draw(imitation, config.steps_per_update * (1 - share), rng)
         # Of like length together, so that a micro-batch is little padded.
         drawn.sort(key=lambda example: len(example[0]))
         return collate(drawn, tokenizer.pad_token_id)

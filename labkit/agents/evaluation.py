@@ -116,7 +116,13 @@ def outcome_accuracy(
     model: PreTrainedModel, form: WordForm, triples: Sequence[Trajectory], batch_size: int = 32
 ) -> float:
     """Share of next observations that `model` finds word for word: each word, and the end, is the likeliest
-    after all before it, so that greedy decoding would write it. 0 to 1."""
+    after all before it, so that greedy decoding would write it. 0 to 1.
+
+    Raises:
+        ValueError: no triples.
+    """
+    if not triples:
+        raise ValueError("no triples to predict; give at least one (a task's demonstration has some)")
     rows = sorted((outcome_example(triple, form) for triple in triples), key=lambda row: len(row[0]))
     right = 0
     with evaluating(model):

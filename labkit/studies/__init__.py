@@ -19,6 +19,7 @@ STUDIES = {
     "ppo_grpo-tuning": "labkit.studies.ppo_grpo.tuning",
     "react": "labkit.studies.react",
     "react-tuning": "labkit.studies.react.tuning",
+    "early_experience": "labkit.studies.early_experience",
 }
 """Name of a study -> module with `STUDY`, its `CLAIMS` and its `FIGURES` (drawings of `labkit.plotting`)."""
 

@@ -152,6 +152,22 @@ def test_the_asked_share_of_the_steps_comes_with_a_rationale(batches, method, sh
     assert len(thought) / len(texts) == pytest.approx(share, abs=0.05)
 
 
+@pytest.mark.parametrize("share", [0.25, 0.75])
+def test_the_asked_share_of_the_later_steps_still_predicts_observations(batches, share):
+    config = replace(
+        SMALL, method="iwm", world_model_share=share, steps_per_update=200, updates=2, world_model_updates=1
+    )
+    first, later = batches(config)
+    assert {marker for row in first for marker, _ in spans(row)} == {"<obs>"}
+    predicted = [marker == "<obs>" for row in later for marker, _ in spans(row)]
+    assert sum(predicted) / len(predicted) == pytest.approx(share, abs=0.05)
+    # A share of no world model is none.
+    imitation = replace(config, method="imitation")
+    assert not any(
+        marker == "<obs>" for update in batches(imitation) for row in update for marker, _ in spans(row)
+    )
+
+
 def test_rationales_become_the_thoughts_of_the_demonstration_a_round_each():
     (demonstration,) = [d for d in phone_demonstrations(9, 0) if len(d.steps) == 3][:1]
     branchings = branch_off([demonstration], 3, 0)
@@ -282,6 +298,12 @@ def test_a_stage_without_an_update_is_refused(number):
 def test_a_share_of_rationales_that_is_none_is_refused(share):
     with pytest.raises(ValueError, match=f"reflection_share is {share}; it is above 0 and at most 1"):
         EarlyConfig(method="sr", reflection_share=share)
+
+
+@pytest.mark.parametrize("share", [-0.1, 1.0])
+def test_a_share_that_leaves_no_imitation_is_refused(share):
+    with pytest.raises(ValueError, match=f"world_model_share is {share}; it is 0 or more and below 1"):
+        EarlyConfig(method="iwm", world_model_share=share)
 
 
 def test_nothing_to_learn_from_is_refused(monkeypatch):
