@@ -20,9 +20,7 @@ from labkit.envs.phone.env import PhoneWorld
 from labkit.envs.phone.goals import load_tasks
 from labkit.envs.trajectory import Trajectory
 from labkit.envs.world import World
-from labkit.lm.sampling import evaluating
-from labkit.lm.scoring import model_inputs
-from labkit.lm.sft import collate
+from labkit.lm.sft import collate, would_write
 
 BUDGETS = (2, 4, 6, 8, 10, 12, 16, 20, 24)
 """Step budgets at which success is told."""
@@ -115,20 +113,14 @@ def summary(trajectories: Sequence[Trajectory]) -> dict[str, float]:
 def outcome_accuracy(
     model: PreTrainedModel, form: WordForm, triples: Sequence[Trajectory], batch_size: int = 32
 ) -> float:
-    """Share of next observations that `model` finds word for word: each word, and the end, is the likeliest
-    after all before it, so that greedy decoding would write it. 0 to 1.
+    """Share of next observations that `model` would write word for word by greedy decoding, 0 to 1.
 
     Raises:
         ValueError: no triples.
     """
     if not triples:
         raise ValueError("no triples to predict; give at least one (a task's demonstration has some)")
+    # Of like length together, so that a batch is little padded.
     rows = sorted((outcome_example(triple, form) for triple in triples), key=lambda row: len(row[0]))
-    right = 0
-    with evaluating(model):
-        for start in range(0, len(rows), batch_size):
-            batch = collate(rows[start : start + batch_size], form.tokenizer.pad_token_id)
-            likeliest = model(**model_inputs(batch.ids, batch.attention_mask)).logits[:, :-1].argmax(-1)
-            wrong = (likeliest != batch.ids[:, 1:]) & batch.completion_mask[:, 1:]
-            right += int((~wrong.any(-1)).sum())
-    return right / len(rows)
+    batch = collate(rows, form.tokenizer.pad_token_id)
+    return int(would_write(model, batch, batch_size).sum()) / len(rows)

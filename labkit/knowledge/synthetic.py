@@ -9,21 +9,25 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate
 
 from transformers import PreTrainedTokenizerFast
 
 from labkit.knowledge.facts import Fact
-from labkit.knowledge.prompts import PromptForm, encode
+from labkit.knowledge.prompts import DONT_KNOW, PromptForm, encode
 from labkit.lm.models import TinyConfig
 from labkit.lm.sft import Batch, collate
 from labkit.lm.tokenizer import word_tokenizer
 from labkit.lm.training import OptimizerConfig, TrainState
 
 FORM = PromptForm(question="Q {question} A", answer=" {answer}", after=" . ", end=".", start="<bos> ")
-"""How questions are written in this world."""
+"""How questions are written in this world's text."""
+POLITE = ("please", "tell", "me")
+FINE_TUNING_FORM = replace(FORM, question=" ".join(POLITE) + " {question} A")
+"""How fine-tuning writes them: with words that no text has. So it has something to teach besides facts, as it
+has with a pretrained model, which must learn that a question is to be answered, and how."""
 
 
 @dataclass(frozen=True)
@@ -224,7 +228,9 @@ def _own_words() -> list[str]:
 
 def _vocabulary(people: Sequence[str], halves: Mapping[str, Sequence[Sequence[str]]]) -> tuple[str, ...]:
     answers = [word for pair in halves.values() for half in pair for word in half]
-    return ("<pad>", "<bos>", "<eos>", *_own_words(), *people, *answers)
+    # Words of fine-tuning, in no text.
+    taught = (*POLITE, *DONT_KNOW.split())
+    return ("<pad>", "<bos>", "<eos>", *_own_words(), *taught, *people, *answers)
 
 
 def draw_passage(world: World, draw: random.Random) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -10,6 +12,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 from transformers import PreTrainedModel
 
+from labkit.lm.sampling import evaluating
 from labkit.lm.scoring import model_inputs
 from labkit.lm.training import TrainState, micro_batches
 
@@ -59,7 +62,7 @@ def sft_algorithm(
         kept = batch.completion_mask[:, 1:].sum()
         total = 0.0
         for rows in micro_batches(torch.arange(len(batch.ids)), micro_batch_size):
-            part = _rows(batch, rows)
+            part = take_rows(batch, rows)
             loss = sft_loss_sum(state.model, part) / kept
             loss.backward()
             total += float(loss.detach())
@@ -69,8 +72,45 @@ def sft_algorithm(
     return algorithm
 
 
-def _rows(batch: Batch, rows: Tensor) -> Batch:
-    """Some rows, without the padding that only longer ones need."""
+def take_rows(batch: Batch, rows: Tensor) -> Batch:
+    """Some rows (indices `[n]`) of a batch, without the padding that only longer ones need."""
     length = int(batch.attention_mask[rows].sum(-1).max())
     parts = (batch.ids, batch.attention_mask, batch.completion_mask)
     return Batch(*(part[rows, :length] for part in parts))
+
+
+def epochs_of(batch: Batch, batch_size: int, seed: int) -> tuple[Callable[[TrainState], Batch], int]:
+    """`next_batch` for `sft_algorithm` that takes every row once an epoch, and the updates of an epoch.
+
+    The order of an epoch is drawn anew from `seed` and the number of the epoch, so that an interrupted run
+    continues with it. The last update of an epoch has the rows that are left. Raises `ValueError` for an
+    empty batch or a `batch_size` below 1.
+    """
+    num_rows = len(batch.ids)
+    if num_rows < 1 or batch_size < 1:
+        raise ValueError(f"{num_rows} rows in updates of {batch_size}; at least 1 of each is needed")
+    updates = math.ceil(num_rows / batch_size)
+
+    def next_batch(state: TrainState) -> Batch:
+        epoch, place = divmod(state.step, updates)
+        order = list(range(num_rows))
+        random.Random(f"{seed} epoch {epoch}").shuffle(order)
+        return take_rows(batch, torch.tensor(order[place * batch_size : (place + 1) * batch_size]))
+
+    return next_batch, updates
+
+
+@torch.no_grad()
+def would_write(model: PreTrainedModel, batch: Batch, batch_size: int = 256) -> Tensor:
+    """Whether greedy decoding would write each row's kept tokens, end included: `[rows]`, bool.
+
+    By teacher forcing: each kept token is the likeliest after all before it. That is one pass in place of one
+    a token. Meant for kept tokens at the end of a row.
+    """
+    with evaluating(model):
+        found = []
+        for rows in micro_batches(torch.arange(len(batch.ids)), batch_size):
+            part = take_rows(batch, rows)
+            likeliest = model(**model_inputs(part.ids, part.attention_mask)).logits[:, :-1].argmax(-1)
+            found.append(~((likeliest != part.ids[:, 1:]) & part.completion_mask[:, 1:]).any(-1))
+    return torch.cat(found) if found else torch.zeros(0, dtype=torch.bool)

@@ -20,6 +20,9 @@ STUDIES = {
     "react": "labkit.studies.react",
     "react-tuning": "labkit.studies.react.tuning",
     "early_experience": "labkit.studies.early_experience",
+    "early_experience-tuning": "labkit.studies.early_experience.tuning",
+    "knowledge": "labkit.studies.knowledge",
+    "knowledge-tuning": "labkit.studies.knowledge.tuning",
 }
 """Name of a study -> module with `STUDY`, its `CLAIMS` and its `FIGURES` (drawings of `labkit.plotting`)."""
 
@@ -42,6 +45,12 @@ def _make_react_agent(profile: str) -> None:
     main(profile)
 
 
+def _make_knowledge_base(profile: str) -> None:
+    from labkit.studies.knowledge.twin import main
+
+    main(profile)
+
+
 def _measure_speed(profile: str) -> None:
     from labkit.bench.scaling import main
 
@@ -52,6 +61,7 @@ COMMANDS: dict[str, Callable[[str], None]] = {
     "points24-base": _make_points24_base,
     "react-base": _make_react_base,
     "react-agent": _make_react_agent,
+    "knowledge-base": _make_knowledge_base,
     "speed": _measure_speed,
 }
 """Things `run` makes that are not studies: name -> function of the profile."""

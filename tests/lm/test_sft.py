@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from labkit.lm.sampling import SamplingConfig, sample
-from labkit.lm.sft import Batch, collate, sft_algorithm, sft_loss_sum
+from labkit.lm.sft import Batch, collate, epochs_of, sft_algorithm, sft_loss_sum, would_write
 from labkit.lm.training import OptimizerConfig, TrainState, train
 from tests.tiny import BOS, EOS, PAD, A, B, C, D, E, llama, one_by_one_logprobs
 
@@ -105,3 +105,48 @@ def test_tokens_are_counted_without_padding():
     train(state, sft_algorithm(lambda state: collate(sequences(), PAD), micro_batch_size=3))
     assert state.tokens_trained == 2 * sum(len(p) + len(c) for p, c in PAIRS)
     assert state.tokens_sampled == 0
+
+
+def test_would_write_says_what_greedy_decoding_writes():
+    model = llama(sharpness=3)
+    prompts = [p for p, _ in PAIRS]
+    drawn = sample(model, prompts, SamplingConfig(3, greedy=True))
+    written = [ids[mask].tolist() for ids, mask in zip(drawn.ids, drawn.mask, strict=True)]
+    other = {token: A if token != A else B for token in range(8)}
+    right = list(zip(prompts, written, strict=True))
+    first_wrong = [(p, [other[ids[0]], *ids[1:]]) for p, ids in right]
+    last_wrong = [(p, [*ids[:-1], other[ids[-1]]]) for p, ids in right]
+    batch = collate(sequences(right + first_wrong + last_wrong), PAD)
+    for batch_size in (1, 5, 64):
+        assert would_write(model, batch, batch_size).tolist() == [True] * 4 + [False] * 8
+    nothing = Batch(batch.ids[:0], batch.attention_mask[:0], batch.completion_mask[:0])
+    assert would_write(model, nothing).tolist() == []
+
+
+def test_an_epoch_takes_every_row_once_in_an_order_of_its_own_and_can_be_continued():
+    rows = collate([([BOS, A, B, i], [False] * 3 + [True]) for i in range(3, 10)], PAD)
+    next_batch, updates = epochs_of(rows, 3, seed=0)
+    state = TrainState.start(llama(), OptimizerConfig(), 1, seed=0)
+
+    def last_tokens(step):
+        state.step = step
+        return next_batch(state).ids[:, -1].tolist()
+
+    assert updates == 3
+    first, second = ([last_tokens(s) for s in range(start, start + 3)] for start in (0, 3))
+    assert [len(part) for part in first] == [3, 3, 1]
+    for epoch in (first, second):
+        assert sorted(sum(epoch, [])) == list(range(3, 10))
+    assert first != second
+    # From the number of the step alone, so that an interrupted run goes on with the same order.
+    assert last_tokens(4) == second[1]
+    other, _ = epochs_of(rows, 3, seed=1)
+    state.step = 0
+    assert other(state).ids[:, -1].tolist() != first[0]
+
+
+@pytest.mark.parametrize(("rows", "batch_size"), [(0, 3), (7, 0)])
+def test_an_epoch_of_nothing_is_refused(rows, batch_size):
+    batch = Batch(*(torch.ones(rows, 2, dtype=torch.long),) * 3)
+    with pytest.raises(ValueError, match=f"{rows} rows in updates of {batch_size}"):
+        epochs_of(batch, batch_size, seed=0)
