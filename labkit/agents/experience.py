@@ -61,7 +61,7 @@ def branch_off(
     if k < 1:
         raise ValueError(f"k is {k}; at least 1 alternative action a state is needed")
     rng = random.Random(f"early experience {seed}")
-    places = [place for demonstration in demonstrations for place in _replay(demonstration)]
+    places = [place for demonstration in demonstrations for place in replay(demonstration)]
     proposed = propose([place.context for place in places]) if propose else [()] * len(places)
     return [
         place.branch(_others(place, k, names, rng)) for place, names in zip(places, proposed, strict=True)
@@ -69,23 +69,29 @@ def branch_off(
 
 
 @dataclass(frozen=True)
-class _Place:
-    """Step t of a demonstration, with the world in the state before it."""
+class Place:
+    """Step t of an episode that was played, with the world in the state before it."""
 
     demonstration: Trajectory
+    """The episode."""
     t: int
+    """Counted from 1."""
     world: World
+    """A clone in the state in which step t was taken."""
 
     @property
     def context(self) -> Context:
+        """What the policy was given at this step."""
         d = self.demonstration
         return Context(d.goal, d.history(self.t), d.observation(self.t), self.world)
 
     @property
     def taken(self) -> str:
+        """What was done."""
         return self.demonstration.steps[self.t - 1].action
 
     def branch(self, actions: Iterable[str]) -> Branching:
+        """This step, and what other actions lead to."""
         try:
             state = self.world.state
         except NotImplementedError:
@@ -108,8 +114,12 @@ class _Place:
         )
 
 
-def _replay(demonstration: Trajectory) -> list[_Place]:
-    budget = len(demonstration.steps) + 1
+def replay(demonstration: Trajectory, spare: int = 1) -> list[Place]:
+    """Play an episode again in a fresh world: a place for each step, `spare` steps left after the last.
+
+    Raises ValueError where the world does not show what was recorded.
+    """
+    budget = len(demonstration.steps) + spare
     world = gymnasium.make(demonstration.world, max_steps=budget, disable_env_checker=True).unwrapped
     observation, _ = world.reset(options={"task": world.unpack_task(demonstration.task)})
     recorded = [step.observation for step in demonstration.steps] + [demonstration.last_observation]
@@ -121,12 +131,12 @@ def _replay(demonstration: Trajectory) -> list[_Place]:
                 f"shows {observation!r}: give episodes that were played in this version of the world"
             )
         if t < len(recorded):
-            places.append(_Place(demonstration, t, world.clone()))
+            places.append(Place(demonstration, t, world.clone()))
             observation, *_ = world.step(demonstration.steps[t - 1].action)
     return places
 
 
-def _others(place: _Place, k: int, proposed: Sequence[str], rng: random.Random) -> list[str]:
+def _others(place: Place, k: int, proposed: Sequence[str], rng: random.Random) -> list[str]:
     named = [action for action in dict.fromkeys(proposed) if action not in ("", FINISH, place.taken)]
     named = named[: (k + 1) // 2]
     admissible = [a for a in place.world.admissible_actions() if a != place.taken and a not in named]

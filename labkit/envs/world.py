@@ -175,6 +175,17 @@ class World(gymnasium.Env[str, str], ABC):
         """Whether `step` would refuse: before the first reset, and after the end of an episode."""
         return self._over is not None
 
+    @property
+    def steps_left(self) -> int:
+        """Actions before the episode is truncated."""
+        return self._steps_left
+
+    def extended(self, steps: int) -> Self:
+        """A clone with a budget of `steps` more: for planning, where a search minds the budget itself."""
+        twin = self.clone()
+        twin._steps_left += steps
+        return twin
+
     def clone(self) -> Self:
         """An independent copy in the same state: stepping or resetting one leaves the other unchanged.
 
@@ -184,7 +195,10 @@ class World(gymnasium.Env[str, str], ABC):
         # Copying a generator costs more than many steps, and a search steps its clones but does not reset
         # them: both sides take a generator of their own only when they are reset.
         self._shares_generator = True
-        return copy.copy(self)
+        # What `copy.copy` does for such an object, in a quarter of its time.
+        twin = object.__new__(type(self))
+        twin.__dict__.update(self.__dict__)
+        return twin
 
 
 @lru_cache(maxsize=None)

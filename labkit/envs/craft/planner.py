@@ -15,14 +15,16 @@ def shortages(task: Task, state: State) -> dict[int, int]:
 
     In the order from the target down to base items.
     """
-    wanted = {task.goal_index: 1}
+    have = state.inventory
+    wanted = [0] * len(have)
+    wanted[task.goal_index] = 1
     short = {}
     for item, uses in task.order:
-        missing = wanted.get(item, 0) - state.inventory[item]
+        missing = wanted[item] - have[item]
         if missing > 0:
             short[item] = missing
             for used, count in uses:
-                wanted[used] = wanted.get(used, 0) + missing * count
+                wanted[used] += missing * count
     return short
 
 

@@ -47,7 +47,16 @@ def refusal(task: Task, state: State, action: str) -> str:
 
 def actions(task: Task, state: State) -> tuple[str, ...]:
     """Admissible actions, in a fixed order: `get` and `craft` by the item's name, then `wait`."""
-    return (*(action for action in task.moves if not refusal(task, state, action)), WAIT)
+    # `refusal` of each move, written out: a search asks for the actions of every state that it meets.
+    have, found = state.inventory, []
+    for action, (made, uses) in task.moves.items():
+        if have[made] < CAPACITY:
+            for item, count in uses:
+                if have[item] < count:
+                    break
+            else:
+                found.append(action)
+    return (*found, WAIT)
 
 
 def transition(task: Task, state: State, action: str) -> State:
