@@ -126,8 +126,9 @@ def test_a_model_learns_what_it_is_told_and_cannot_know_what_it_is_not():
     right = {name: [] for name in ("often", "never")}
     for fact, answer in zip(facts, answers, strict=True):
         right[world.doses[fact].name].append(is_correct(answer.greedy, fact))
-    # A guess would be right once in 144 times.
-    assert sum(right["often"]) >= 0.7 * len(right["often"])
+    # A guess would be right once in 144 times. How many of twelve are learnt differs from 7 to 12 by seed,
+    # and for one seed by how the machine rounds; five by chance would be less likely than one in 10 million.
+    assert sum(right["often"]) >= 5
     assert sum(right["never"]) <= 1
 
 
