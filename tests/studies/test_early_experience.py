@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+import re
 from dataclasses import asdict, replace
 
 import pandas as pd
@@ -91,6 +92,12 @@ def _named(name: str, base) -> dict[str, object]:
         return {"updates": base.updates + base.world_model_updates}
     if name == "iwm-kept":
         return {"method": "iwm", "world_model_share": 0.5}
+    method, _, change = name.partition("-")
+    said = {} if method == "imitation" else {"method": method}
+    if re.fullmatch(r"k\d+", change):
+        return said | {"k": int(change[1:])}
+    if re.fullmatch(r"1of\d+", change):
+        return said | {"demonstrations": base.demonstrations // int(change[3:])}
     return {} if name == "imitation" else {"method": name}
 
 

@@ -9,13 +9,16 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from labkit.agents.evaluation import INSIDE
-from labkit.plotting import COLOURS, Drawn, Look, draw_bars, new_figure
+from labkit.plotting import COLOURS, Drawn, Look, draw_bars, draw_line, new_figure
 from labkit.studies.early_experience.arms import (
+    EARLY,
+    FRACTIONS,
     IMITATION,
     IWM,
     KEPT,
     LONG,
     MAIN,
+    NUMBERS_OF_ALTERNATIVES,
     SR,
     WORLDS,
     arm,
@@ -43,6 +46,12 @@ PAPER_TABLE: Mapping[str, tuple[float, float, float]] = {
     "WebShop": (47.3, 58.6, 58.2),
 }
 """Percent for imitation, world model and self-reflection, 8B; Zhang et al. 2025, main table (s)."""
+PAPER_DATA: Mapping[str, tuple[float, ...]] = {
+    IMITATION: (25.8, 33.6, 44.6, 45.3),
+    IWM: (38.3, 43.0, 51.6, 58.6),
+    SR: (46.9, 54.7, 55.5, 59.4),
+}
+"""Percent on WebShop with 1/8, 1/4, 1/2 and all of the demonstrations (s)."""
 
 
 def _sets(world: str) -> Mapping[str, Sequence[str]]:
@@ -78,6 +87,60 @@ def main_table(data: pd.DataFrame) -> Drawn:
     axes[-1].set_xticks(range(len(PAPER_TABLE)), list(PAPER_TABLE))
     _paper_axes(axes[-1], "paper: 8B models")
     axes[-1].legend()
+    return figure, pd.concat(tables)
+
+
+def demonstrations(data: pd.DataFrame) -> Drawn:
+    """Success against the number of demonstrations."""
+    figure, axes = _panels(3.6)
+    rows, tables = at_end(data), []
+    for ax, world in zip(axes, WORLDS, strict=False):
+        most = EARLY[world].demonstrations
+        for method in MAIN:
+            names = [arm(world, method, f"1of{f}") if f > 1 else arm(world, method) for f in FRACTIONS]
+            table = bars(rows, names, (INSIDE,), "success").assign(
+                demonstrations=[most // f for f in FRACTIONS]
+            )
+            draw_line(ax, table, "demonstrations", LOOKS[method])
+            tables.append(table)
+        ax.set_xscale("log", base=2)
+        ax.set_xticks([most // f for f in FRACTIONS], [str(most // f) for f in FRACTIONS])
+        ax.set(title=WORLD_NAMES[world], xlabel="expert episodes", ylim=(0, 1))
+    axes[0].set(ylabel="share of goals reached")
+    axes[0].legend()
+    for method, values in PAPER_DATA.items():
+        shares = [v / 100 for v in values]
+        frame = pd.DataFrame({"x": range(4), "mean": shares, "low": np.nan, "high": np.nan})
+        draw_line(axes[-1], frame, "x", LOOKS[method])
+    axes[-1].set_xticks(range(4), ["1/8", "1/4", "1/2", "all"])
+    axes[-1].set(xlabel="share of expert episodes")
+    _paper_axes(axes[-1], "paper: WebShop, 8B")
+    return figure, pd.concat(tables)
+
+
+def alternatives(data: pd.DataFrame) -> Drawn:
+    """Success against K, the alternatives tried at each expert state."""
+    figure, axes = _panels(3.4, extra=0)
+    rows, tables = at_end(data), []
+    for ax, world in zip(axes, WORLDS, strict=True):
+        usual = EARLY[world].k
+        for method in (IWM, SR):
+            names = [
+                arm(world, method) if k == usual else arm(world, method, f"k{k}")
+                for k in NUMBERS_OF_ALTERNATIVES
+            ]
+            table = bars(rows, names, (INSIDE,), "success").assign(k=NUMBERS_OF_ALTERNATIVES)
+            draw_line(ax, table, "k", LOOKS[method])
+            tables.append(table)
+        alone = bars(rows, [arm(world, IMITATION)], (INSIDE,), "success")
+        flat = pd.concat([alone, alone]).assign(k=[NUMBERS_OF_ALTERNATIVES[0], NUMBERS_OF_ALTERNATIVES[-1]])
+        draw_line(ax, flat, "k", LOOKS[IMITATION])
+        tables.append(flat)
+        ax.set_xscale("log", base=2)
+        ax.set_xticks(NUMBERS_OF_ALTERNATIVES, [str(k) for k in NUMBERS_OF_ALTERNATIVES])
+        ax.set(title=WORLD_NAMES[world], xlabel="K, alternatives a state", ylim=(0, 1))
+    axes[0].set(ylabel="share of goals reached")
+    axes[0].legend()
     return figure, pd.concat(tables)
 
 

@@ -36,6 +36,22 @@ FIGURES = [
         ),
     ),
     _drawing(
+        charts.demonstrations,
+        "Early experience against the number of demonstrations",
+        "Lines of the share of goals reached against the number of expert episodes for imitation, world "
+        "model and self-reflection, one panel a world; beside them the paper's curves on WebShop.",
+        f"{PAPER}, data scaling (s)",
+        *_of_worlds("iwm-helps-with-few", "sr-helps-with-few"),
+    ),
+    _drawing(
+        charts.alternatives,
+        "Early experience against K",
+        "Lines of the share of goals reached against the number of alternatives tried at each expert state, "
+        "for world model and self-reflection, with imitation as a flat line, one panel a world.",
+        f"{PAPER}, branching factor (s)",
+        *_of_worlds("iwm-grows-with-k", "sr-peaks-at-small-k"),
+    ),
+    _drawing(
         charts.prediction,
         "Prediction and success",
         "Points, one a seed: the share of unseen next observations that a policy predicts against the share "
